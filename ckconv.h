@@ -299,8 +299,8 @@ enum {
     CKCONV_SCALE_SHIFT = 26,      /* x * D0 + D1: a folded or frozen batch norm, if both are CKCONV_CHANNEL */
     CKCONV_SCALE_SHIFT_RELU = 27, /* max of that and 0 */
     /* gradients of activations: x is the gradient of f(z), the result that of z */
-    CKCONV_RELU_BWD = 32,    /* D0 > 0 ? x : 0; D0: z or relu(z) */
-    CKCONV_CLAMP_BWD = 33,   /* alpha < D0 < beta ? x : 0; D0: z or clamp(z) */
+    CKCONV_RELU_BWD = 32,    /* D0 <= 0 ? 0 : x; D0: z or relu(z) */
+    CKCONV_CLAMP_BWD = 33,   /* D0 <= alpha or D0 >= beta ? 0 : x; D0: z or clamp(z) */
     CKCONV_SIGMOID_BWD = 34, /* x * D0 * (1 - D0); D0: sigmoid(z) */
     CKCONV_SILU_BWD = 35,    /* x * s * (1 + D0 * (1 - s)), s = sigmoid(D0); D0: z */
     CKCONV_GELU_BWD = 36     /* x * ((1 + erf(D0 / sqrt 2)) / 2 + D0 * exp(-D0^2 / 2) / sqrt(2 pi)); D0: z */
@@ -4421,10 +4421,11 @@ CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_c
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "conv0.num_d is %d: must be 0, D tensors belong to the pair's out", (int)c0->num_d);
     }
-    if (c0->op_out.kind >= CKCONV_BILINEAR && c0->op_out.kind <= CKCONV_ADD_RELU) {
+    const ckci_element_row *act = ckci_find_element(c0->op_out.kind);
+    if (act && act->most > 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "conv0.op_out.kind is %s: must be 0 to 6, D tensors belong to the pair's out",
-                         ckconv_element_name(c0->op_out.kind));
+                         "conv0.op_out.kind is %s: must be 0 to 10, D tensors belong to the pair's out",
+                         act->name);
     }
     ckconv_dtype in = c0->in.dtype == 0 ? (ckconv_dtype)CKCONV_F32 : c0->in.dtype;
     if (c0->out.dtype != 0 && c0->out.dtype != in) {
@@ -5230,7 +5231,7 @@ CKCI_FN void ckci_parallel(int32_t threads, int64_t count, ckci_item run, const 
   it owns no memory. Limits of workspace are counted here, once, so that engines and texts mean the same
   number.
 */
-/* What plan.tune keeps: the caller's options, from which everything else follows again. */
+/* What plan.tune keeps: the caller's options, with which ckconv_plan_again and texts plan once more. */
 enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1 };
 /* And what a pair of convolutions on a GPU needs: the instances of both; in a scratch plan of the first one,
    that it writes mid. */
@@ -19623,15 +19624,23 @@ CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
     }
 }
 
-/* A number of a plan and of the name of its instance, whose index builds with other switches give to others.
-   One word's change always changes it: each step is one-to-one. */
+/* What the running build holds, as a number: a plan of another build may need what this one lacks. */
+enum {
+    CKCI_BUILD_HOLDS = CKCI_HAS_F64 | CKCI_HAS_F32 << 1 | CKCI_HAS_F16 << 2 | CKCI_HAS_BF16 << 3 |
+                       CKCI_HAS_I8 << 4 | CKCI_HAS_FP8 << 5 | CKCI_HAS_FWD << 6 | CKCI_HAS_BWD_DATA << 7 |
+                       CKCI_HAS_BWD_WEIGHT << 8 | CKCI_HAS_CONV_CONV << 9 | CKCI_HAS_GROUPNORM << 10 |
+                       CKCI_HAS_CHANNELS_FIRST << 11 | CKCI_HAS_DEPTHWISE << 12 | CKCI_HAS_CPU << 13
+};
+
+/* A number of a plan, of its instance's name and of what the build holds: an index, or a launch, may mean
+   something else elsewhere. A word that changes changes it, as each step is one-to-one. */
 CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
 {
     ckconv_plan copy;
     memcpy(&copy, plan, sizeof copy);
     copy.check = 0;
     const unsigned char *at = (const unsigned char *)&copy, *end = at + sizeof copy;
-    uint64_t sum[4] = {CKCI_MAGIC, 0, 0, 0};
+    uint64_t sum[4] = {CKCI_MAGIC, 0, CKCI_BUILD_HOLDS, 0};
     for (const char *c = ckci_find_instance(plan->instance)->name; *c; c++) {
         sum[1] = (sum[1] ^ (unsigned char)*c) * 0x9e3779b97f4a7c15u;
     }

@@ -10,13 +10,14 @@ and backward, on the CPU, on NVIDIA and on AMD GPUs. One file; `make python` bui
 as functions with the signatures of torch.nn.functional (group_norm also takes activation="silu" or "sigmoid").
 
 Types: float64, float32, float16, bfloat16; both tensors of a convolution have one type. Layouts: channels last and
-contiguous as they are, others by their strides; results come as PyTorch's do: channels last if the input is.
-Gradients of gradients work. float32 is multiplied as TF32 where torch.backends.cudnn.allow_tf32 says so, on
-NVIDIA GPUs. Plans are made once for each shape and kept; workspace comes from torch's allocator; kernels go to
+contiguous as they are, others by their strides; results of 2D and 3D convolutions are channels last if the input or
+the weight is. Gradients of gradients work. float32 is multiplied as TF32 where torch.backends.cudnn.allow_tf32 says so,
+on NVIDIA GPUs. Plans are made once for each shape and kept; workspace comes from torch's allocator; kernels go to
 the current stream and may be captured in a CUDA graph after one run of the same shapes.
 
-What is not taken (other types, sparse or wrapped tensors, tensors of several devices) goes to PyTorch's own
-function; report() counts it.
+What is not taken (other types, sparse or wrapped tensors, tensors of several devices, forward-mode gradients, traced
+modules) goes to PyTorch's own function; report() counts it. Not supported: functorch's transforms, vectorised
+jacobians, torch.jit.script of patched modules. torch.conv2d and its like, called by that name, stay PyTorch's.
 
 The library: $CKCONV_LIBRARY, else libckconv.so beside this file, else build/libckconv.so of the project.
 SPDX-License-Identifier: MIT
@@ -24,6 +25,7 @@ SPDX-License-Identifier: MIT
 import collections
 import contextlib
 import ctypes as ct
+import operator
 import os
 
 import torch
@@ -108,13 +110,19 @@ def library():
 
 # --- Plans, one for each problem and device
 
-_plans = {}
+MOST_PLANS = 4096  # the longest unused ones are dropped: a plan has some 4 KB
+_plans = collections.OrderedDict()
 
 
 def _plan(key, call, op, desc, device):
     """The plan of a problem, made once. key: all that desc was made of."""
     plan = _plans.get(key)
-    if plan is None:
+    if plan is not None:
+        try:
+            _plans.move_to_end(key)
+        except KeyError:  # another thread dropped it
+            pass
+    else:
         plan, error, options = Plan(), Error(), Options()
         options.engine = ENGINE_GPU if device.type == "cuda" else ENGINE_CPU
         options.threads = 0 if device.type == "cuda" else torch.get_num_threads()
@@ -122,6 +130,8 @@ def _plan(key, call, op, desc, device):
         if status:
             raise RuntimeError("ckconv: " + error.text.decode())
         _plans[key] = plan
+        if len(_plans) > MOST_PLANS:
+            _plans.popitem(last=False)
     return plan
 
 
@@ -158,21 +168,24 @@ def _is_last(t):
 
 
 def _dense(t, last):
-    """t as kernels read it well: neighbours lie along the channels or the last axis, and no elements overlap. Else a
-    copy, channels last or not."""
+    """t as kernels read it well: neighbours lie along the channels or the last axis, and no element stands for several.
+    Else a copy, channels last or not."""
+    t = t.resolve_neg()
     strides = [s for s, n in zip(t.stride(), t.shape) if n > 1]
     if 0 in strides or (strides and 1 not in (t.stride(1), t.stride(-1))):
         return _blank(t.shape, t, last).copy_(t)
     return t
 
 
-def _blank(shape, like, last, dtype=None):
+def _blank(shape, like, last):
     """An empty tensor, channels last or not."""
-    dtype = dtype or like.dtype
     if not last:
-        return torch.empty(shape, dtype=dtype, device=like.device)
-    order = (0, *range(2, len(shape)), 1)
-    return torch.empty([shape[i] for i in order], dtype=dtype, device=like.device).movedim(-1, 1)
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
+    strides, step = [0] * len(shape), 1
+    for dim in (1, *range(len(shape) - 1, 1, -1), 0):
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return torch.empty_strided(tuple(shape), strides, dtype=like.dtype, device=like.device)
 
 
 def _layout(t, groups, weights=False):
@@ -247,7 +260,7 @@ def _conv(op, a, b, bias, g):
         else:
             args.in_, args.dwei, args.dout = x.data_ptr(), w.data_ptr(), y.data_ptr()
         if bias is not None:
-            bias = bias.contiguous()
+            bias = bias.resolve_neg().contiguous()
             args.d0 = bias.data_ptr()
         _run(plan, args, device)
     return written
@@ -295,7 +308,6 @@ class _GroupNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, gamma, beta, groups, eps, act):
         last = not x.is_contiguous() and _is_last(x)
-        x = _dense(x, last)
         y = _blank(x.shape, x, last)
         stat = torch.float64 if x.dtype == torch.float64 else torch.float32
         mean, inv_std = (torch.empty(x.shape[0] * groups, dtype=stat, device=x.device) for _ in range(2))
@@ -329,7 +341,7 @@ class _GroupNorm(torch.autograd.Function):
         x, gamma, beta, mean, inv_std = ctx.saved_tensors
         groups, eps, act, last = ctx.facts
         need = ctx.needs_input_grad
-        if torch.is_grad_enabled() and dy.requires_grad:  # a gradient of this gradient is wanted: PyTorch's formulas
+        if torch.is_grad_enabled():  # create_graph: a gradient of this gradient is wanted: PyTorch's formulas
             with torch.enable_grad():
                 y = _torch["group_norm"](x, groups, gamma, beta, eps)
                 y = torch.sigmoid(y) if act == SIGMOID else F.silu(y) if act == SILU else y
@@ -358,9 +370,13 @@ _torch = {}  # PyTorch's own functions, by name
 def _reason(*tensors):
     """Why ckconv does not take these (None among them is left out), or None."""
     first = tensors[0]
+    if torch.jit.is_tracing() or torch.jit.is_scripting():
+        return "a traced module"
     for t in tensors:
         if t is None:
             continue
+        if _in_forward_mode() and torch.autograd.forward_ad.unpack_dual(t).tangent is not None:
+            return "forward-mode gradients"
         if type(t) not in (torch.Tensor, torch.nn.Parameter):
             return "tensors of type " + type(t).__name__
         if t.dtype not in DTYPES:
@@ -370,6 +386,11 @@ def _reason(*tensors):
         if t.layout != torch.strided:
             return "layout " + str(t.layout)
     return None
+
+
+def _in_forward_mode():
+    """Within torch.autograd.forward_ad.dual_level()?"""
+    return getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0
 
 
 def _fall_back(name, why, *args, **kwargs):
@@ -383,16 +404,16 @@ def _several(value, ndim, what):
         values *= ndim
     if len(values) != ndim:
         raise RuntimeError(f"{what} has {len(values)} numbers: must have 1 or {ndim}")
-    return tuple(int(v) for v in values)
+    return tuple(operator.index(v) for v in values)
 
 
 def _autocast(x, *others):
-    """Under autocast all floating tensors in its type, as PyTorch casts for a convolution."""
+    """Under autocast all but float64 in its type, as PyTorch casts for a convolution."""
     on = torch.is_autocast_enabled() if x.is_cuda else torch.is_autocast_cpu_enabled()
-    if not on or x.dtype == torch.float64:
+    if not on:
         return (x, *others)
     dtype = torch.get_autocast_gpu_dtype() if x.is_cuda else torch.get_autocast_cpu_dtype()
-    return tuple(t.to(dtype) if t is not None and t.is_floating_point() else t for t in (x, *others))
+    return tuple(t.to(dtype) if t is not None and t.dtype != torch.float64 else t for t in (x, *others))
 
 
 def _tf32(x):
@@ -404,33 +425,38 @@ def _any_last(x, w):
     return x.dim() > 3 and ((not x.is_contiguous() and _is_last(x)) or (not w.is_contiguous() and _is_last(w)))
 
 
+def _wrong(x, w, bias, channels, outputs, groups, stride, dilation):
+    """Does PyTorch refuse these?"""
+    return x.dtype != w.dtype or (bias is not None and (bias.dtype != x.dtype or tuple(bias.shape) != (outputs,))) or \
+        groups < 1 or w.shape[0] % groups or x.shape[1] != channels or 0 in w.shape or min(stride + dilation) < 1
+
+
 def _convolution(name, ndim, x, w, bias, stride, padding, dilation, groups):
+    given = (name, x, w, bias, stride, padding, dilation, groups)
     why = _reason(x, w, bias)
-    if why is None and (w.dim() != ndim + 2 or x.dim() not in (ndim + 1, ndim + 2)):
-        why = "shapes that PyTorch refuses"
+    refused = "what PyTorch refuses"
+    if why is None and (w.dim() != ndim + 2 or x.dim() not in (ndim + 1, ndim + 2) or
+                        (isinstance(padding, str) and padding not in ("same", "valid"))):
+        why = refused
     if why is not None:
-        return _fall_back(name, why, x, w, bias, stride, padding, dilation, groups)
+        return _fall_back(name, why, *given[1:])
     x, w, bias = _autocast(x, w, bias)
     batch = x.dim() == ndim + 2
     x = x if batch else x.unsqueeze(0)
-    if x.dtype != w.dtype or (bias is not None and bias.dtype != x.dtype) or groups < 1 or w.shape[0] % groups or \
-            x.shape[1] != w.shape[1] * groups or (bias is not None and bias.shape != w.shape[:1]) or 0 in w.shape:
-        return _fall_back(name, "shapes or types that PyTorch refuses", x, w, bias, stride, padding, dilation, groups)
     stride, dilation = _several(stride, ndim, "stride"), _several(dilation, ndim, "dilation")
+    if _wrong(x, w, bias, w.shape[1] * groups, w.shape[0], groups, stride, dilation) or \
+            (padding == "same" and max(stride) > 1):
+        return _fall_back(name, refused, *given[1:])
     if padding == "same":
         total = [d * (f - 1) for d, f in zip(dilation, w.shape[2:])]
         low = tuple(t // 2 for t in total)
         high = tuple(t - l for t, l in zip(total, low))
-        if any(s != 1 for s in stride):
-            return _fall_back(name, "padding='same' with strides, which PyTorch refuses", x, w, bias, stride, padding,
-                              dilation, groups)
     else:
         low = high = (0,) * ndim if padding == "valid" else _several(padding, ndim, "padding")
-    if any(i + l + h < (f - 1) * d + 1 for i, l, h, f, d in zip(x.shape[2:], low, high, w.shape[2:], dilation)):
-        return _fall_back(name, "a filter larger than the input, which PyTorch refuses", x, w, bias, stride, padding,
-                          dilation, groups)
-    last = _any_last(x, w)
-    g = Geometry(groups, stride, dilation, low, high, tuple(x.shape[2:]), tuple(w.shape[2:]), last,
+    if min(low) < 0 or any(i + l + h < (f - 1) * d + 1 for i, l, h, f, d in
+                           zip(x.shape[2:], low, high, w.shape[2:], dilation)):
+        return _fall_back(name, refused, *given[1:])
+    g = Geometry(groups, stride, dilation, low, high, tuple(x.shape[2:]), tuple(w.shape[2:]), _any_last(x, w),
                  not w.is_contiguous() and _is_last(w), _tf32(x))
     _counts[name, None] += 1
     y = _Conv.apply(FWD, x, w, bias, g)
@@ -438,11 +464,15 @@ def _convolution(name, ndim, x, w, bias, stride, padding, dilation, groups):
 
 
 def _transposed(name, ndim, x, w, bias, stride, padding, output_padding, groups, dilation):
+    given = (x, w, bias, stride, padding, output_padding, groups, dilation)
     why = _reason(x, w, bias)
+    refused = "what PyTorch refuses"
     if why is None and (w.dim() != ndim + 2 or x.dim() not in (ndim + 1, ndim + 2)):
-        why = "shapes that PyTorch refuses"
+        why = refused
+    if why is None and not x.is_cuda and torch.is_autocast_cpu_enabled():
+        why = "autocast on the CPU"
     if why is not None:
-        return _fall_back(name, why, x, w, bias, stride, padding, output_padding, groups, dilation)
+        return _fall_back(name, why, *given)
     x, w, bias = _autocast(x, w, bias)
     batch = x.dim() == ndim + 2
     x = x if batch else x.unsqueeze(0)
@@ -450,13 +480,11 @@ def _transposed(name, ndim, x, w, bias, stride, padding, output_padding, groups,
     padding, more = _several(padding, ndim, "padding"), _several(output_padding, ndim, "output_padding")
     size = tuple((i - 1) * s - 2 * p + d * (f - 1) + m + 1 for i, s, p, d, f, m in
                  zip(x.shape[2:], stride, padding, dilation, w.shape[2:], more))
-    if x.dtype != w.dtype or (bias is not None and bias.dtype != x.dtype) or groups < 1 or w.shape[0] % groups or \
-            x.shape[1] != w.shape[0] or (bias is not None and bias.shape[0] != w.shape[1] * groups) or \
-            0 in w.shape or any(s < 1 for s in size) or any(m >= max(s, d) for m, s, d in zip(more, stride, dilation)):
-        return _fall_back(name, "shapes or types that PyTorch refuses", x, w, bias, stride, padding, more, groups,
-                          dilation)
+    if _wrong(x, w, bias, w.shape[0], w.shape[1] * groups, groups, stride, dilation) or min(size) < 1 or \
+            min(padding + more) < 0 or any(m >= max(s, d) for m, s, d in zip(more, stride, dilation)):
+        return _fall_back(name, refused, *given)
     if any(m >= s for m, s in zip(more, stride)):  # the convolution of that size has more outputs than x
-        return _fall_back(name, "output_padding of stride or more", x, w, bias, stride, padding, more, groups, dilation)
+        return _fall_back(name, "output_padding of stride or more", *given)
     g = Geometry(groups, stride, dilation, padding, padding, size, tuple(w.shape[2:]), _any_last(x, w),
                  not w.is_contiguous() and _is_last(w), _tf32(x))
     _counts[name, None] += 1
@@ -497,7 +525,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, activation=N
     if why is None and (num_groups < 1 or input.shape[1] % num_groups or eps <= 0 or input.numel() == 0 or any(
             t is not None and t.shape != input.shape[1:2] for t in (weight, bias))):
         why = "shapes that PyTorch refuses, empty tensors, or eps of 0"
-    if why is None and (torch.is_autocast_enabled() if input.is_cuda else torch.is_autocast_cpu_enabled()):
+    if why is None and input.is_cuda and torch.is_autocast_enabled():
         dtype = torch.float64 if input.dtype == torch.float64 else torch.float32  # as PyTorch's autocast does
         input, weight, bias = (t.to(dtype) if t is not None else None for t in (input, weight, bias))
     if why is None and weight is not None and bias is not None and weight.dtype != bias.dtype:
@@ -510,7 +538,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, activation=N
         y = _fall_back("group_norm", why, input, num_groups, weight, bias, eps)
         return y if act == PASS else torch.sigmoid(y) if act == SIGMOID else F.silu(y)
     _counts["group_norm", None] += 1
-    weight, bias = (t.contiguous() if t is not None else None for t in (weight, bias))
+    weight, bias = (t.resolve_neg().contiguous() if t is not None else None for t in (weight, bias))
+    input = _dense(input, not input.is_contiguous() and _is_last(input))
     return _GroupNorm.apply(input, weight, bias, num_groups, eps, act)
 
 

@@ -295,8 +295,8 @@ enum {
     CKCONV_SCALE_SHIFT = 26,      /* x * D0 + D1: a folded or frozen batch norm, if both are CKCONV_CHANNEL */
     CKCONV_SCALE_SHIFT_RELU = 27, /* max of that and 0 */
     /* gradients of activations: x is the gradient of f(z), the result that of z */
-    CKCONV_RELU_BWD = 32,    /* D0 > 0 ? x : 0; D0: z or relu(z) */
-    CKCONV_CLAMP_BWD = 33,   /* alpha < D0 < beta ? x : 0; D0: z or clamp(z) */
+    CKCONV_RELU_BWD = 32,    /* D0 <= 0 ? 0 : x; D0: z or relu(z) */
+    CKCONV_CLAMP_BWD = 33,   /* D0 <= alpha or D0 >= beta ? 0 : x; D0: z or clamp(z) */
     CKCONV_SIGMOID_BWD = 34, /* x * D0 * (1 - D0); D0: sigmoid(z) */
     CKCONV_SILU_BWD = 35,    /* x * s * (1 + D0 * (1 - s)), s = sigmoid(D0); D0: z */
     CKCONV_GELU_BWD = 36     /* x * ((1 + erf(D0 / sqrt 2)) / 2 + D0 * exp(-D0^2 / 2) / sqrt(2 pi)); D0: z */

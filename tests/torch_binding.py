@@ -102,6 +102,41 @@ def test_derivatives():
         check(torch.autograd.gradgradcheck(f, inputs, raise_exception=False), name + ": gradgradcheck")
 
 
+def test_graphs_of_gradients():
+    """A gradient whose own dy needs none, after a layer; and of an input that is copied first."""
+    torch.manual_seed(2)
+    x, w = torch.randn(2, 3, 6, dtype=torch.float64), torch.randn(4, 3, 3, dtype=torch.float64)
+    results = []
+    for conv, norm in ((ck.conv1d, ck.group_norm), (ck._torch["conv1d"], ck._torch["group_norm"])):
+        a, b = x.clone().requires_grad_(), w.clone().requires_grad_()
+        y = norm(conv(a, b), 2)
+        first, = torch.autograd.grad((y * torch.arange(4.)).sum(), a, create_graph=True)
+        base = torch.randn(2, 4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(5)).requires_grad_()
+        d, = torch.autograd.grad(norm(base[:, :, ::2], 2).pow(3).sum(), base, create_graph=True)
+        results.append((torch.autograd.grad((first.norm() - 1) ** 2, b)[0],
+                        torch.autograd.grad(d.pow(2).sum(), base)[0]))
+    for got, want in zip(*results):
+        check(torch.allclose(got, want, atol=1e-9), "a gradient of a gradient")
+
+
+def test_in_place():
+    for last in (False, True):
+        x, w = formats(torch.randn(2, 4, 6, 5), last), torch.randn(4, 4, 3, 3, requires_grad=True)
+        for f in (lambda: ck.conv2d(x, w), lambda: ck.group_norm(ck.conv2d(x, w), 2)):
+            want = F.relu(f() + 1)
+            y = f()
+            y += 1
+            F.relu_(y)
+            check(torch.equal(y, want), f"in place, last {last}")
+            y.sum().backward()
+    check(torch.equal(ck.conv2d(torch._neg_view(x), w), -ck.conv2d(x, w)), "a negated view")
+    try:
+        torch.jit.trace(lambda t: ck.conv2d(t, w.detach()), x)
+        check(True, "")
+    except RuntimeError as error:
+        check(False, f"a trace: {error}")
+
+
 def test_group_norm():
     for dtype, shape, groups, affine, last in itertools.product(
             (torch.float32, torch.float64), ((3, 8, 5), (2, 12, 4, 6), (2, 8, 3, 4, 2)), (1, 4), (False, True),
@@ -145,12 +180,24 @@ def test_what_is_handed_on():
         torchs(other, w).sum().backward()
         same(leaf.grad, other.grad, "an expanded gradient")
         same(F.conv2d(x.to(torch.complex64), w.to(torch.complex64)).real, torchs(x, w), "complex numbers")
-        for bad in ((x, w[:, :2]), (x, torch.randn(4, 3, 9, 9)), (x, w.double()), (x, w, torch.randn(3))):
+        for bad in ((x, w[:, :2]), (x, torch.randn(4, 3, 9, 9)), (x, w.double()), (x, w, torch.randn(3)),
+                    (x, w, None, 0), (x, w, None, 1, 0, 0), (x, w, None, 1.5), (x, w, None, 1, "bad"),
+                    (x, w, torch.randn(4, 2)), (x, w, None, 1, -1)):
             try:
                 F.conv2d(*bad)
-                check(False, "what PyTorch refuses was taken")
-            except RuntimeError:
+                check(False, f"what PyTorch refuses was taken: {bad[2:]}")
+            except (RuntimeError, TypeError):
                 check(True, "")
+        up = torch.randn(3, 4, 3, 3)
+        for bad in ((x, up, torch.randn(4, 5)), (x, up, torch.tensor(1.)), (x, up, None, 2, 0, -1)):
+            try:
+                F.conv_transpose2d(*bad)
+                check(False, f"what PyTorch refuses was taken: {bad[2:]}")
+            except (RuntimeError, TypeError):
+                check(True, "")
+        more = (None, 1, 0, 1, 1, 2)
+        same(F.conv_transpose2d(x[0], up, *more), ck._torch["conv_transpose2d"](x[0], up, *more),
+             "output_padding of the stride, no batch")
         m = nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect")
         y = m(x)
     same(y, m(x), "a module with another padding mode")
@@ -207,9 +254,10 @@ def test_training():
 
 def main():
     torch.manual_seed(0)
-    torch.backends.mkldnn.flags(enabled=False)
-    for test in (test_convolutions, test_derivatives, test_group_norm, test_what_is_handed_on, test_training):
-        test()
+    with torch.backends.mkldnn.flags(enabled=False):
+        for test in (test_convolutions, test_derivatives, test_graphs_of_gradients, test_in_place, test_group_norm,
+                     test_what_is_handed_on, test_training):
+            test()
     print(f"torch_binding: {passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

@@ -692,10 +692,11 @@ CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_c
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "conv0.num_d is %d: must be 0, D tensors belong to the pair's out", (int)c0->num_d);
     }
-    if (c0->op_out.kind >= CKCONV_BILINEAR && c0->op_out.kind <= CKCONV_ADD_RELU) {
+    const ckci_element_row *act = ckci_find_element(c0->op_out.kind);
+    if (act && act->most > 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "conv0.op_out.kind is %s: must be 0 to 6, D tensors belong to the pair's out",
-                         ckconv_element_name(c0->op_out.kind));
+                         "conv0.op_out.kind is %s: must be 0 to 10, D tensors belong to the pair's out",
+                         act->name);
     }
     ckconv_dtype in = c0->in.dtype == 0 ? (ckconv_dtype)CKCONV_F32 : c0->in.dtype;
     if (c0->out.dtype != 0 && c0->out.dtype != in) {

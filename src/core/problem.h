@@ -8,7 +8,7 @@
 #pragma once
 #include "core/check.h"
 
-/* What plan.tune keeps: the caller's options, from which everything else follows again. */
+/* What plan.tune keeps: the caller's options, with which ckconv_plan_again and texts plan once more. */
 enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1 };
 /* And what a pair of convolutions on a GPU needs: the instances of both; in a scratch plan of the first one,
    that it writes mid. */

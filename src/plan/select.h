@@ -434,15 +434,23 @@ CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
     }
 }
 
-/* A number of a plan and of the name of its instance, whose index builds with other switches give to others.
-   One word's change always changes it: each step is one-to-one. */
+/* What the running build holds, as a number: a plan of another build may need what this one lacks. */
+enum {
+    CKCI_BUILD_HOLDS = CKCI_HAS_F64 | CKCI_HAS_F32 << 1 | CKCI_HAS_F16 << 2 | CKCI_HAS_BF16 << 3 |
+                       CKCI_HAS_I8 << 4 | CKCI_HAS_FP8 << 5 | CKCI_HAS_FWD << 6 | CKCI_HAS_BWD_DATA << 7 |
+                       CKCI_HAS_BWD_WEIGHT << 8 | CKCI_HAS_CONV_CONV << 9 | CKCI_HAS_GROUPNORM << 10 |
+                       CKCI_HAS_CHANNELS_FIRST << 11 | CKCI_HAS_DEPTHWISE << 12 | CKCI_HAS_CPU << 13
+};
+
+/* A number of a plan, of its instance's name and of what the build holds: an index, or a launch, may mean
+   something else elsewhere. A word that changes changes it, as each step is one-to-one. */
 CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
 {
     ckconv_plan copy;
     memcpy(&copy, plan, sizeof copy);
     copy.check = 0;
     const unsigned char *at = (const unsigned char *)&copy, *end = at + sizeof copy;
-    uint64_t sum[4] = {CKCI_MAGIC, 0, 0, 0};
+    uint64_t sum[4] = {CKCI_MAGIC, 0, CKCI_BUILD_HOLDS, 0};
     for (const char *c = ckci_find_instance(plan->instance)->name; *c; c++) {
         sum[1] = (sum[1] ^ (unsigned char)*c) * 0x9e3779b97f4a7c15u;
     }
