@@ -93,12 +93,9 @@ static inline int naive_needs_d(ckconv_element kind)
     return e->low == e->high ? e->low : -1;
 }
 
-/* 1 when the value needs exp, erf or a division, so that the last bit of f32 is not defined. */
 static inline int naive_is_smooth(ckconv_element kind)
 {
-    return (kind >= CKCONV_SIGMOID && kind <= CKCONV_TANH) || kind == CKCONV_HARDSIGMOID ||
-           kind == CKCONV_HARDSWISH || kind == CKCONV_BIAS_SILU || kind == CKCONV_BIAS_GELU ||
-           kind == CKCONV_SILU_BWD || kind == CKCONV_GELU_BWD;
+    return test_find_element(kind)->smooth;
 }
 
 /* What an error of x grows by at most. */

@@ -53,7 +53,7 @@ CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_c
    instances that take the first convolution's epilogue; only: this one, or -1. A scratch plan gets
    instance, geometry and workspace. */
 CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
-                                     int32_t only, ckconv_plan *part, double *cost, ckconv_error *err);
+                                     ckconv_plan *part, double *cost, ckconv_error *err);
 /* Its launches. */
 CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
                                      const ckci_emitter *e, ckconv_error *err);
@@ -137,10 +137,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
     for (int i = 0; i < 2; i++) {
         ckconv_plan one;
         double cost;
-        int64_t given = f->plan->tune[CKCI_TUNE_FIRST + i]; /* when it is planned again: no search */
-        int32_t only = given > 0 && given < ckconv_instance_count() ? (int32_t)given : -1;
-        CKCI_TRY(
-            ckci_plan_part(&part[i], &f->plan->device, f->limit - bytes, i == 0, only, &one, &cost, err));
+        CKCI_TRY(ckci_plan_part(&part[i], &f->plan->device, f->limit - bytes, i == 0, &one, &cost, err));
         /* no faster than memory: a kernel's cost may be for comparing it with its like only */
         double memory = 3000;
         for (int j = 0; j < 3; j++) {
@@ -215,7 +212,7 @@ CKCI_FN ckconv_status ckci_list_mid_copy(const ckconv_plan *plan, const ckci_con
 {
     ckconv_plan part;
     double cost;
-    CKCI_TRY(ckci_plan_part(&pair->first, &plan->device, 0, 1, -1, &part, &cost, err));
+    CKCI_TRY(ckci_plan_part(&pair->first, &plan->device, 0, 1, &part, &cost, err));
     return ckci_list_mid(&part, &pair->first, &pair->first, args, NULL, e, err);
 }
 

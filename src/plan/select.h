@@ -371,7 +371,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
 }
 
 CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
-                                     int32_t only, ckconv_plan *part, double *cost, ckconv_error *err)
+                                     ckconv_plan *part, double *cost, ckconv_error *err)
 {
     ckci_problem one;
     ckconv_options o;
@@ -383,7 +383,7 @@ CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *de
     part->device = *device;
     part->tune[CKCI_TUNE_LIMIT] = limit > 0 ? ckci_saturating_add(limit, CKCI_ALIGN) : -1;
     part->tune[CKCI_TUNE_MID] = mid;
-    CKCI_TRY(ckci_select(part, &one, &o, only, cost, err));
+    CKCI_TRY(ckci_select(part, &one, &o, -1, cost, err));
     part->workspace_bytes -= part->workspace_bytes > 0 ? CKCI_ALIGN : 0;
     return CKCONV_OK;
 }
