@@ -6995,13 +6995,26 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
 #endif
 }
 
-/* Of the features that a plan uses, those that this CPU has as far as a run looks: what the compiler's
-   library knows from the program's start. */
-CKCI_FN int32_t ckci_cpu_holds(void)
+/* AVX2 stands for FMA and F16C, too. Not every compiler's library knows the latter's name; a CPUID
+   instruction takes 7 us in a virtual machine. */
+#if CKCI_X86
+CKCI_FN int ckci_cpu_f16c(void)
+{
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
+    return __builtin_cpu_supports("f16c");
+#else
+    uint32_t leaf[4] = {1, 0, 0, 0};
+    __asm__("cpuid" : "+a"(leaf[0]), "=b"(leaf[1]), "+c"(leaf[2]), "=d"(leaf[3]));
+    return leaf[2] >> 29 & 1;
+#endif
+}
+#endif
+
+CKCI_FN int32_t ckci_cpu_features(void)
 {
     int32_t features = 0;
 #if CKCI_X86
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && ckci_cpu_f16c()) {
         features |= CKCONV_CPU_AVX2;
         if (__builtin_cpu_supports("avx512f")) {
             features |= CKCONV_CPU_AVX512;
@@ -7014,19 +7027,6 @@ CKCI_FN int32_t ckci_cpu_holds(void)
     }
 #endif
     return features;
-}
-
-/* The CPU's features. AVX2 stands for F16C, too, whose name not every compiler's library knows; a CPUID
-   instruction takes 7 us in a virtual machine, so planning alone looks. */
-CKCI_FN int32_t ckci_cpu_features(void)
-{
-#if CKCI_X86
-    uint32_t leaf[4] = {1, 0, 0, 0};
-    __asm__("cpuid" : "+a"(leaf[0]), "=b"(leaf[1]), "+c"(leaf[2]), "=d"(leaf[3]));
-    return (leaf[2] >> 29 & 1) ? ckci_cpu_holds() : 0;
-#else
-    return 0;
-#endif
 }
 
 
@@ -15560,8 +15560,7 @@ typedef struct ckci_matrix {
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
-    const ckci_gpu_tile *tile; /* NULL: near */
-    int32_t tile_m, tile_n;
+    const ckci_gpu_tile *tile;
     double packing; /* cost */
     ckci_launch l;
 } ckci_matrix;
@@ -15897,9 +15896,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = own == CKCI_TILE_SINGLE || own == CKCI_TILE_DOUBLE ? 1 : ckci_matrix_merge(p);
     m->tile = tile;
-    m->tile_m = tile->rows;
-    m->tile_n = tile->columns;
-    int64_t lds = ckci_matrix_lds(device, p->op, m->tile_m, m->tile_n);
+    int64_t lds = ckci_matrix_lds(device, p->op, m->tile->rows, m->tile->columns);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
                          CKCI_LL(lds), device->arch, (int)device->lds_bytes);
@@ -15926,15 +15923,15 @@ CKCI_FN int ckci_matrix_groups(const ckconv_device *device, const ckci_matrix *m
 CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *m)
 {
     int weight = m->conv.op == CKCONV_BWD_WEIGHT;
-    return ckci_matrix_groups(device, m) && m->tile_m >= (weight ? 64 : 128) &&
-           m->tile_n >= (weight ? 128 : 64);
+    return ckci_matrix_groups(device, m) && m->tile->rows >= (weight ? 64 : 128) &&
+           m->tile->columns >= (weight ? 128 : 64);
 }
 
 /* How much slower than .022 ns an output a tile takes 64 places of the reduction. AMD: by the bytes that it
    takes from memory and LDS for a multiply-add, for want of measurements. */
 CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
-    return device->kind != CKCONV_DEVICE_NVIDIA ? 0.6 + 36. / m->tile_m + 36. / m->tile_n
+    return device->kind != CKCONV_DEVICE_NVIDIA ? 0.6 + 36. / m->tile->rows + 36. / m->tile->columns
                                                 : m->tile->slow[!ckci_matrix_groups(device, m)];
 }
 
@@ -15946,8 +15943,9 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
 {
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
     ckconv_op op = m->conv.op;
-    double side = (double)ckci_matrix_blocks(device, op, m->tile_m, m->tile_n), units = device->compute_units;
-    double slow = ckci_matrix_slow(device, m), size = (double)m->tile_m * m->tile_n;
+    double side = (double)ckci_matrix_blocks(device, op, m->tile->rows, m->tile->columns),
+           units = device->compute_units;
+    double slow = ckci_matrix_slow(device, m), size = (double)m->tile->rows * m->tile->columns;
     units = units < 1 ? 1 : units;
     if (amd) { /* no more side by side than there are; few wait often */
         double most = ceil((double)blocks / units);
@@ -16003,13 +16001,14 @@ CKCI_FN int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
 CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 {
     ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t side = ckci_matrix_blocks(device, m->conv.op, m->tile_m, m->tile_n) * device->compute_units,
+    int64_t side = ckci_matrix_blocks(device, m->conv.op, m->tile->rows, m->tile->columns) *
+                   device->compute_units,
             space = 1, reach = 0;
     for (int i = 3; i < 6; i++) {
         space = ckci_saturating_mul(space, ckci_max(k->o.t.len[i], 1));
         reach = ckci_saturating_add(reach, ckci_saturating_mul(k->o.t.len[i], k->o.t.stride[i]));
     }
-    reach = ckci_saturating_add(reach, ckci_saturating_mul(m->tile_m / space + 2, k->o.t.stride[1]));
+    reach = ckci_saturating_add(reach, ckci_saturating_mul(m->tile->rows / space + 2, k->o.t.stride[1]));
     k->work = k->workers = (int32_t)m->l.grid;
     if (ckci_matrix_grouped(device, m) && side > 0) {
         k->o_vec = k->o_vec && reach <= INT32_MAX;
@@ -16070,7 +16069,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_gpu_takes(c, err));
     int64_t red = back ? c->k : c->c;
     ckci_image(c, &positions, beyond);
-    CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, beyond, err));
+    CKCI_TRY(ckci_matrix_reach(read, what, m->tile->rows / positions + 2, beyond, err));
     int as_is = m->merge == 1 && red == before;
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
     int across = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is && red % 64 == 0 &&
@@ -16085,7 +16084,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take 2^29 weights; here %lld",
                          CKCI_LL(ckci_count(w)));
     }
-    int64_t reach = ckci_saturating_mul(m->tile_n, w->stride[back ? 2 : 1]);
+    int64_t reach = ckci_saturating_mul(m->tile->columns, w->stride[back ? 2 : 1]);
     reach = ckci_saturating_add(reach, ckci_saturating_mul(red, w->stride[back ? 1 : 2]));
     for (int i = 3; i < 6; i++) {
         reach = ckci_saturating_add(reach, ckci_saturating_mul(w->len[i], w->stride[i]));
@@ -16099,8 +16098,8 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
     ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
-    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
-    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0;
     const ckci_architecture *row = ckci_find_architecture(device->arch);
@@ -16269,7 +16268,6 @@ CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *d
     int fits = weight ? more <= 32 && (more & (more - 1)) == 0 && (less & (less - 1)) == 0 && more > 0
                       : more == less && more > 1 && merge * more == block;
     CKCI_TRY(ckci_matrix_start(p, device, family, &like, m, err));
-    m->tile = NULL;
     if (!fits || p->g % merge != 0) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
@@ -17025,8 +17023,8 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
 {
     const ckci_conv *c = &m->conv;
     int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
-    int64_t side =
-        ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) * device->compute_units;
+    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile->rows, m->tile->columns) *
+                   device->compute_units;
     int64_t bytes = ckci_saturating_mul(2, ckci_count(&c->t[CKCI_IN]) + ckci_count(&c->t[CKCI_OUT]));
     memset(share, 0, sizeof *share);
     if (!ckci_matrix_grouped(device, m) || m->merge > 1 || m->whole || side < 1 || side > items ||
@@ -17035,7 +17033,7 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
         return 1e300;
     }
     int64_t part = items / side, parts = (ckci_max(steps, 2) - 2) / part + 2;
-    double size = (double)m->tile_m * m->tile_n, touched = ceil((double)part / (double)steps) + 1;
+    double size = (double)m->tile->rows * m->tile->columns, touched = ceil((double)part / (double)steps) + 1;
     if (parts > split) {
         return 1e300;
     }
@@ -17046,8 +17044,8 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
     share->by_steps = ckci_make_divisor(steps);
     share->by_part = ckci_make_divisor(part);
     share->by_more = ckci_make_divisor(part + 1);
-    share->by_rows = ckci_make_divisor(m->tile_m);
-    share->by_columns = ckci_make_divisor(m->tile_n);
+    share->by_rows = ckci_make_divisor(m->tile->rows);
+    share->by_columns = ckci_make_divisor(m->tile->columns);
     return ckci_matrix_cost(device, m, side, 64. * (double)(part + 1)) +
            218 * (touched - 1) * (1700 + size * .125) +
            ckci_sums_cost(device, 2, (int64_t)((double)(side + tiles) * size * 2));
@@ -17064,7 +17062,7 @@ CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
-    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) *
+    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile->rows, m->tile->columns) *
                    ckci_max(device->compute_units, 1);
     int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
@@ -17174,8 +17172,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
     ckci_set_kernel(&m->l, tile->kernel);
-    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
-    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
+    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
     k->by_phases = ckci_make_divisor(c->g);
     int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), c->g);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g, p->k),
@@ -17198,7 +17196,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     k->chain = m->whole ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
     /* one part is the weights themselves, or what they come of */
-    int adds = k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile_m, m->tile_n);
+    int adds =
+        k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile->rows, m->tile->columns);
     int here = adds && split == 1 && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t);
     m->fold = split > 1 || m->whole || (adds && !here);
     if (here) {
@@ -17236,7 +17235,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
             *cost = shared;
             k->share = share;
             k->chain = ckci_matrix_chain(device, 64 * (int64_t)ckci_min(share.part + 1, share.steps));
-            m->l.grid = ckci_matrix_blocks(device, p->op, m->tile_m, m->tile_n) * device->compute_units;
+            m->l.grid =
+                ckci_matrix_blocks(device, p->op, m->tile->rows, m->tile->columns) * device->compute_units;
         }
     }
     *cost += m->packing;
@@ -18824,10 +18824,6 @@ CKCI_FN ckconv_status ckci_list_gpu_pair(const ckconv_plan *plan, const ckci_pro
   keeps its row, so that numbers stay, and answers with the switch's name.
 */
 #if !CKCI_HAS_CPU
-CKCI_FN int32_t ckci_cpu_holds(void)
-{
-    return 0;
-}
 CKCI_FN int32_t ckci_cpu_features(void)
 {
     return 0;
@@ -18936,49 +18932,44 @@ CKCI_FN int32_t ckci_cpu_features(void)
     ROW(X, FAMILY, LOW, FWD, fwd, __VA_ARGS__)                                                               \
     ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, __VA_ARGS__)
 #define CKCI_MFMA_ALL(...) __VA_ARGS__
+#define CKCI_WMMA_ALL(...) __VA_ARGS__
+#define CKCI_MMA_ALL(...) __VA_ARGS__
 #define CKCI_MFMA_MMA(...)
+#define CKCI_WMMA_MMA(...)
+#define CKCI_MMA_MMA(...) __VA_ARGS__
 #define CKCI_ROW_I8(...) __VA_ARGS__
 #define CKCI_ROW_HALF(...)
-#define CKCI_MFMA_GATHER(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                   \
-    CKCI_MFMA_##UNITS(CKCI_BOTH(CKCI_GATHER_ROW, X, MFMA, mfma, ROWS, COLUMNS, SLOW, OTHER))
-#define CKCI_MFMA_WEIGHT(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                     \
-    CKCI_MFMA_##UNITS(CKCI_WEIGHT_ROW(X, MFMA, mfma, ROWS, COLUMNS, SLOW, OTHER)                             \
-                          CKCI_ROW_##I8(CKCI_WEIGHT_I8_ROW(X, MFMA, mfma, ROWS, COLUMNS, SLOW, OTHER)))
+#define CKCI_ANY_GATHER(X, FAMILY, LOW, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                       \
+    CKCI_##FAMILY##_##UNITS(CKCI_BOTH(CKCI_GATHER_ROW, X, FAMILY, LOW, ROWS, COLUMNS, SLOW, OTHER))
+#define CKCI_ANY_WEIGHT(X, FAMILY, LOW, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                         \
+    CKCI_##FAMILY##_##UNITS(CKCI_WEIGHT_ROW(X, FAMILY, LOW, ROWS, COLUMNS, SLOW, OTHER) CKCI_ROW_##I8(       \
+        CKCI_WEIGHT_I8_ROW(X, FAMILY, LOW, ROWS, COLUMNS, SLOW, OTHER)))
+#define CKCI_ANY_WHOLE(X, FAMILY, LOW, ROWS, COLUMNS, PART, SLOW)                                            \
+    CKCI_BOTH(CKCI_WHOLE_ROW, X, FAMILY, LOW, ROWS, COLUMNS, SLOW)
+#define CKCI_ANY_SINGLE(X, FAMILY, LOW, TYPE, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                \
+    CKCI_SINGLE_ROW(X, FAMILY, LOW, TYPE, FWD, fwd, ROWS, COLUMNS, SLOW)                                     \
+    CKCI_SINGLE_ROW(X, FAMILY, LOW, TYPE, BWD_DATA, bwd_data, ROWS, COLUMNS, SLOW)                           \
+    CKCI_SINGLE_WEIGHT_ROW(X, FAMILY, LOW, TYPE, ROWS, COLUMNS, WEIGHT_SLOW)
+#define CKCI_ANY_DOUBLE(X, FAMILY, LOW, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                      \
+    CKCI_BOTH(CKCI_DOUBLE_ROW, X, FAMILY, LOW, ROWS, COLUMNS, SLOW)                                          \
+    CKCI_DOUBLE_WEIGHT_ROW(X, FAMILY, LOW, ROWS, COLUMNS, WEIGHT_SLOW)
+
+#define CKCI_MFMA_GATHER(X, ...) CKCI_ANY_GATHER(X, MFMA, mfma, __VA_ARGS__)
+#define CKCI_MFMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, MFMA, mfma, __VA_ARGS__)
+#define CKCI_MFMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MFMA, mfma, __VA_ARGS__)
+#define CKCI_MFMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MFMA, mfma, f32, __VA_ARGS__)
+#define CKCI_MFMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MFMA, mfma, __VA_ARGS__)
 #define CKCI_MFMA_CDNA(X, ROWS, COLUMNS, PART)                                                               \
     CKCI_CDNA_ROW(X, FWD, fwd, ROWS, COLUMNS)                                                                \
     CKCI_CDNA_ROW(X, BWD_DATA, bwd_data, ROWS, COLUMNS)
-#define CKCI_MFMA_WHOLE(X, ROWS, COLUMNS, PART, SLOW)                                                        \
-    CKCI_BOTH(CKCI_WHOLE_ROW, X, MFMA, mfma, ROWS, COLUMNS, SLOW)
-#define CKCI_MFMA_SINGLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                  \
-    CKCI_SINGLE_ROW(X, MFMA, mfma, f32, FWD, fwd, ROWS, COLUMNS, SLOW)                                       \
-    CKCI_SINGLE_ROW(X, MFMA, mfma, f32, BWD_DATA, bwd_data, ROWS, COLUMNS, SLOW)                             \
-    CKCI_SINGLE_WEIGHT_ROW(X, MFMA, mfma, f32, ROWS, COLUMNS, WEIGHT_SLOW)
-#define CKCI_MFMA_DOUBLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                  \
-    CKCI_BOTH(CKCI_DOUBLE_ROW, X, MFMA, mfma, ROWS, COLUMNS, SLOW)                                           \
-    CKCI_DOUBLE_WEIGHT_ROW(X, MFMA, mfma, ROWS, COLUMNS, WEIGHT_SLOW)
-
-#define CKCI_WMMA_GATHER(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                   \
-    CKCI_MFMA_##UNITS(CKCI_BOTH(CKCI_GATHER_ROW, X, WMMA, wmma, ROWS, COLUMNS, SLOW, OTHER))
-#define CKCI_WMMA_WEIGHT(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                     \
-    CKCI_MFMA_##UNITS(CKCI_WEIGHT_ROW(X, WMMA, wmma, ROWS, COLUMNS, SLOW, OTHER)                             \
-                          CKCI_ROW_##I8(CKCI_WEIGHT_I8_ROW(X, WMMA, wmma, ROWS, COLUMNS, SLOW, OTHER)))
-#define CKCI_WMMA_WHOLE(X, ROWS, COLUMNS, PART, SLOW)                                                        \
-    CKCI_BOTH(CKCI_WHOLE_ROW, X, WMMA, wmma, ROWS, COLUMNS, SLOW)
-
-#define CKCI_MMA_GATHER(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                    \
-    CKCI_BOTH(CKCI_GATHER_ROW, X, MMA, mma, ROWS, COLUMNS, SLOW, OTHER)
-#define CKCI_MMA_WEIGHT(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                      \
-    CKCI_WEIGHT_ROW(X, MMA, mma, ROWS, COLUMNS, SLOW, OTHER)                                                 \
-    CKCI_ROW_##I8(CKCI_WEIGHT_I8_ROW(X, MMA, mma, ROWS, COLUMNS, SLOW, OTHER))
-#define CKCI_MMA_WHOLE(X, ROWS, COLUMNS, PART, SLOW)                                                         \
-    CKCI_BOTH(CKCI_WHOLE_ROW, X, MMA, mma, ROWS, COLUMNS, SLOW)
-#define CKCI_MMA_SINGLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                   \
-    CKCI_SINGLE_ROW(X, MMA, mma, tf32, FWD, fwd, ROWS, COLUMNS, SLOW)                                        \
-    CKCI_SINGLE_ROW(X, MMA, mma, tf32, BWD_DATA, bwd_data, ROWS, COLUMNS, SLOW)                              \
-    CKCI_SINGLE_WEIGHT_ROW(X, MMA, mma, tf32, ROWS, COLUMNS, WEIGHT_SLOW)
-#define CKCI_MMA_DOUBLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                   \
-    CKCI_BOTH(CKCI_DOUBLE_ROW, X, MMA, mma, ROWS, COLUMNS, SLOW)                                             \
-    CKCI_DOUBLE_WEIGHT_ROW(X, MMA, mma, ROWS, COLUMNS, WEIGHT_SLOW)
+#define CKCI_WMMA_GATHER(X, ...) CKCI_ANY_GATHER(X, WMMA, wmma, __VA_ARGS__)
+#define CKCI_WMMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, WMMA, wmma, __VA_ARGS__)
+#define CKCI_WMMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, WMMA, wmma, __VA_ARGS__)
+#define CKCI_MMA_GATHER(X, ...) CKCI_ANY_GATHER(X, MMA, mma, __VA_ARGS__)
+#define CKCI_MMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, MMA, mma, __VA_ARGS__)
+#define CKCI_MMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MMA, mma, __VA_ARGS__)
+#define CKCI_MMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MMA, mma, tf32, __VA_ARGS__)
+#define CKCI_MMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MMA, mma, __VA_ARGS__)
 
 /* small groups, first layers */
 #define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \
@@ -20630,10 +20621,10 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         CKCI_TRY(ckci_queue(plan, instance, &p, args, ws, stream, err));
         return ckci_ok(err);
     }
-    if ((plan->device.features & ~ckci_cpu_holds()) != 0) {
+    if ((plan->device.features & ~ckci_cpu_features()) != 0) {
         return ckci_fail(err, CKCONV_ERR_WRONG_DEVICE,
                          "the plan uses CPU features (%d) that this CPU lacks (%d)",
-                         (int)plan->device.features, (int)ckci_cpu_holds());
+                         (int)plan->device.features, (int)ckci_cpu_features());
     }
     instance->run(plan, &p, args, ws, instance->features);
     return ckci_ok(err);
@@ -21643,6 +21634,15 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_GATHER_TILES
 #undef CKCI_MATRIX_ROW
 #undef CKCI_MFMA_ALL
+#undef CKCI_WMMA_ALL
+#undef CKCI_MMA_ALL
+#undef CKCI_WMMA_MMA
+#undef CKCI_MMA_MMA
+#undef CKCI_ANY_GATHER
+#undef CKCI_ANY_WEIGHT
+#undef CKCI_ANY_WHOLE
+#undef CKCI_ANY_SINGLE
+#undef CKCI_ANY_DOUBLE
 #undef CKCI_MFMA_CDNA
 #undef CKCI_MFMA_DOUBLE
 #undef CKCI_MFMA_GATHER

@@ -507,13 +507,26 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
 #endif
 }
 
-/* Of the features that a plan uses, those that this CPU has as far as a run looks: what the compiler's
-   library knows from the program's start. */
-CKCI_FN int32_t ckci_cpu_holds(void)
+/* AVX2 stands for FMA and F16C, too. Not every compiler's library knows the latter's name; a CPUID
+   instruction takes 7 us in a virtual machine. */
+#if CKCI_X86
+CKCI_FN int ckci_cpu_f16c(void)
+{
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
+    return __builtin_cpu_supports("f16c");
+#else
+    uint32_t leaf[4] = {1, 0, 0, 0};
+    __asm__("cpuid" : "+a"(leaf[0]), "=b"(leaf[1]), "+c"(leaf[2]), "=d"(leaf[3]));
+    return leaf[2] >> 29 & 1;
+#endif
+}
+#endif
+
+CKCI_FN int32_t ckci_cpu_features(void)
 {
     int32_t features = 0;
 #if CKCI_X86
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && ckci_cpu_f16c()) {
         features |= CKCONV_CPU_AVX2;
         if (__builtin_cpu_supports("avx512f")) {
             features |= CKCONV_CPU_AVX512;
@@ -526,17 +539,4 @@ CKCI_FN int32_t ckci_cpu_holds(void)
     }
 #endif
     return features;
-}
-
-/* The CPU's features. AVX2 stands for F16C, too, whose name not every compiler's library knows; a CPUID
-   instruction takes 7 us in a virtual machine, so planning alone looks. */
-CKCI_FN int32_t ckci_cpu_features(void)
-{
-#if CKCI_X86
-    uint32_t leaf[4] = {1, 0, 0, 0};
-    __asm__("cpuid" : "+a"(leaf[0]), "=b"(leaf[1]), "+c"(leaf[2]), "=d"(leaf[3]));
-    return (leaf[2] >> 29 & 1) ? ckci_cpu_holds() : 0;
-#else
-    return 0;
-#endif
 }

@@ -28,8 +28,7 @@ typedef struct ckci_matrix {
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
-    const ckci_gpu_tile *tile; /* NULL: near */
-    int32_t tile_m, tile_n;
+    const ckci_gpu_tile *tile;
     double packing; /* cost */
     ckci_launch l;
 } ckci_matrix;
@@ -365,9 +364,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = own == CKCI_TILE_SINGLE || own == CKCI_TILE_DOUBLE ? 1 : ckci_matrix_merge(p);
     m->tile = tile;
-    m->tile_m = tile->rows;
-    m->tile_n = tile->columns;
-    int64_t lds = ckci_matrix_lds(device, p->op, m->tile_m, m->tile_n);
+    int64_t lds = ckci_matrix_lds(device, p->op, m->tile->rows, m->tile->columns);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
                          CKCI_LL(lds), device->arch, (int)device->lds_bytes);
@@ -394,15 +391,15 @@ CKCI_FN int ckci_matrix_groups(const ckconv_device *device, const ckci_matrix *m
 CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *m)
 {
     int weight = m->conv.op == CKCONV_BWD_WEIGHT;
-    return ckci_matrix_groups(device, m) && m->tile_m >= (weight ? 64 : 128) &&
-           m->tile_n >= (weight ? 128 : 64);
+    return ckci_matrix_groups(device, m) && m->tile->rows >= (weight ? 64 : 128) &&
+           m->tile->columns >= (weight ? 128 : 64);
 }
 
 /* How much slower than .022 ns an output a tile takes 64 places of the reduction. AMD: by the bytes that it
    takes from memory and LDS for a multiply-add, for want of measurements. */
 CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
 {
-    return device->kind != CKCONV_DEVICE_NVIDIA ? 0.6 + 36. / m->tile_m + 36. / m->tile_n
+    return device->kind != CKCONV_DEVICE_NVIDIA ? 0.6 + 36. / m->tile->rows + 36. / m->tile->columns
                                                 : m->tile->slow[!ckci_matrix_groups(device, m)];
 }
 
@@ -414,8 +411,9 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
 {
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
     ckconv_op op = m->conv.op;
-    double side = (double)ckci_matrix_blocks(device, op, m->tile_m, m->tile_n), units = device->compute_units;
-    double slow = ckci_matrix_slow(device, m), size = (double)m->tile_m * m->tile_n;
+    double side = (double)ckci_matrix_blocks(device, op, m->tile->rows, m->tile->columns),
+           units = device->compute_units;
+    double slow = ckci_matrix_slow(device, m), size = (double)m->tile->rows * m->tile->columns;
     units = units < 1 ? 1 : units;
     if (amd) { /* no more side by side than there are; few wait often */
         double most = ceil((double)blocks / units);
@@ -471,13 +469,14 @@ CKCI_FN int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
 CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 {
     ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t side = ckci_matrix_blocks(device, m->conv.op, m->tile_m, m->tile_n) * device->compute_units,
+    int64_t side = ckci_matrix_blocks(device, m->conv.op, m->tile->rows, m->tile->columns) *
+                   device->compute_units,
             space = 1, reach = 0;
     for (int i = 3; i < 6; i++) {
         space = ckci_saturating_mul(space, ckci_max(k->o.t.len[i], 1));
         reach = ckci_saturating_add(reach, ckci_saturating_mul(k->o.t.len[i], k->o.t.stride[i]));
     }
-    reach = ckci_saturating_add(reach, ckci_saturating_mul(m->tile_m / space + 2, k->o.t.stride[1]));
+    reach = ckci_saturating_add(reach, ckci_saturating_mul(m->tile->rows / space + 2, k->o.t.stride[1]));
     k->work = k->workers = (int32_t)m->l.grid;
     if (ckci_matrix_grouped(device, m) && side > 0) {
         k->o_vec = k->o_vec && reach <= INT32_MAX;
@@ -538,7 +537,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_gpu_takes(c, err));
     int64_t red = back ? c->k : c->c;
     ckci_image(c, &positions, beyond);
-    CKCI_TRY(ckci_matrix_reach(read, what, m->tile_m / positions + 2, beyond, err));
+    CKCI_TRY(ckci_matrix_reach(read, what, m->tile->rows / positions + 2, beyond, err));
     int as_is = m->merge == 1 && red == before;
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
     int across = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is && red % 64 == 0 &&
@@ -553,7 +552,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take 2^29 weights; here %lld",
                          CKCI_LL(ckci_count(w)));
     }
-    int64_t reach = ckci_saturating_mul(m->tile_n, w->stride[back ? 2 : 1]);
+    int64_t reach = ckci_saturating_mul(m->tile->columns, w->stride[back ? 2 : 1]);
     reach = ckci_saturating_add(reach, ckci_saturating_mul(red, w->stride[back ? 1 : 2]));
     for (int i = 3; i < 6; i++) {
         reach = ckci_saturating_add(reach, ckci_saturating_mul(w->len[i], w->stride[i]));
@@ -567,8 +566,8 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
     ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
-    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile_m), 1);
-    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
+    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0;
     const ckci_architecture *row = ckci_find_architecture(device->arch);

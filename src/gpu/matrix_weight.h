@@ -25,8 +25,8 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
 {
     const ckci_conv *c = &m->conv;
     int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
-    int64_t side =
-        ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) * device->compute_units;
+    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile->rows, m->tile->columns) *
+                   device->compute_units;
     int64_t bytes = ckci_saturating_mul(2, ckci_count(&c->t[CKCI_IN]) + ckci_count(&c->t[CKCI_OUT]));
     memset(share, 0, sizeof *share);
     if (!ckci_matrix_grouped(device, m) || m->merge > 1 || m->whole || side < 1 || side > items ||
@@ -35,7 +35,7 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
         return 1e300;
     }
     int64_t part = items / side, parts = (ckci_max(steps, 2) - 2) / part + 2;
-    double size = (double)m->tile_m * m->tile_n, touched = ceil((double)part / (double)steps) + 1;
+    double size = (double)m->tile->rows * m->tile->columns, touched = ceil((double)part / (double)steps) + 1;
     if (parts > split) {
         return 1e300;
     }
@@ -46,8 +46,8 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
     share->by_steps = ckci_make_divisor(steps);
     share->by_part = ckci_make_divisor(part);
     share->by_more = ckci_make_divisor(part + 1);
-    share->by_rows = ckci_make_divisor(m->tile_m);
-    share->by_columns = ckci_make_divisor(m->tile_n);
+    share->by_rows = ckci_make_divisor(m->tile->rows);
+    share->by_columns = ckci_make_divisor(m->tile->columns);
     return ckci_matrix_cost(device, m, side, 64. * (double)(part + 1)) +
            218 * (touched - 1) * (1700 + size * .125) +
            ckci_sums_cost(device, 2, (int64_t)((double)(side + tiles) * size * 2));
@@ -64,7 +64,7 @@ CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
-    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile_m, m->tile_n) *
+    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile->rows, m->tile->columns) *
                    ckci_max(device->compute_units, 1);
     int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
@@ -174,8 +174,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
     ckci_set_kernel(&m->l, tile->kernel);
-    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile_m);
-    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile_n);
+    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
     k->by_phases = ckci_make_divisor(c->g);
     int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), c->g);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g, p->k),
@@ -198,7 +198,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     k->chain = m->whole ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
     /* one part is the weights themselves, or what they come of */
-    int adds = k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile_m, m->tile_n);
+    int adds =
+        k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile->rows, m->tile->columns);
     int here = adds && split == 1 && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t);
     m->fold = split > 1 || m->whole || (adds && !here);
     if (here) {
@@ -236,7 +237,8 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
             *cost = shared;
             k->share = share;
             k->chain = ckci_matrix_chain(device, 64 * (int64_t)ckci_min(share.part + 1, share.steps));
-            m->l.grid = ckci_matrix_blocks(device, p->op, m->tile_m, m->tile_n) * device->compute_units;
+            m->l.grid =
+                ckci_matrix_blocks(device, p->op, m->tile->rows, m->tile->columns) * device->compute_units;
         }
     }
     *cost += m->packing;

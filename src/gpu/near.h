@@ -20,7 +20,6 @@ CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *d
     int fits = weight ? more <= 32 && (more & (more - 1)) == 0 && (less & (less - 1)) == 0 && more > 0
                       : more == less && more > 1 && merge * more == block;
     CKCI_TRY(ckci_matrix_start(p, device, family, &like, m, err));
-    m->tile = NULL;
     if (!fits || p->g % merge != 0) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,

@@ -21,10 +21,6 @@
 #include "gpu/pair.h"
 
 #if !CKCI_HAS_CPU
-CKCI_FN int32_t ckci_cpu_holds(void)
-{
-    return 0;
-}
 CKCI_FN int32_t ckci_cpu_features(void)
 {
     return 0;
@@ -133,49 +129,44 @@ CKCI_FN int32_t ckci_cpu_features(void)
     ROW(X, FAMILY, LOW, FWD, fwd, __VA_ARGS__)                                                               \
     ROW(X, FAMILY, LOW, BWD_DATA, bwd_data, __VA_ARGS__)
 #define CKCI_MFMA_ALL(...) __VA_ARGS__
+#define CKCI_WMMA_ALL(...) __VA_ARGS__
+#define CKCI_MMA_ALL(...) __VA_ARGS__
 #define CKCI_MFMA_MMA(...)
+#define CKCI_WMMA_MMA(...)
+#define CKCI_MMA_MMA(...) __VA_ARGS__
 #define CKCI_ROW_I8(...) __VA_ARGS__
 #define CKCI_ROW_HALF(...)
-#define CKCI_MFMA_GATHER(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                   \
-    CKCI_MFMA_##UNITS(CKCI_BOTH(CKCI_GATHER_ROW, X, MFMA, mfma, ROWS, COLUMNS, SLOW, OTHER))
-#define CKCI_MFMA_WEIGHT(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                     \
-    CKCI_MFMA_##UNITS(CKCI_WEIGHT_ROW(X, MFMA, mfma, ROWS, COLUMNS, SLOW, OTHER)                             \
-                          CKCI_ROW_##I8(CKCI_WEIGHT_I8_ROW(X, MFMA, mfma, ROWS, COLUMNS, SLOW, OTHER)))
+#define CKCI_ANY_GATHER(X, FAMILY, LOW, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                       \
+    CKCI_##FAMILY##_##UNITS(CKCI_BOTH(CKCI_GATHER_ROW, X, FAMILY, LOW, ROWS, COLUMNS, SLOW, OTHER))
+#define CKCI_ANY_WEIGHT(X, FAMILY, LOW, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                         \
+    CKCI_##FAMILY##_##UNITS(CKCI_WEIGHT_ROW(X, FAMILY, LOW, ROWS, COLUMNS, SLOW, OTHER) CKCI_ROW_##I8(       \
+        CKCI_WEIGHT_I8_ROW(X, FAMILY, LOW, ROWS, COLUMNS, SLOW, OTHER)))
+#define CKCI_ANY_WHOLE(X, FAMILY, LOW, ROWS, COLUMNS, PART, SLOW)                                            \
+    CKCI_BOTH(CKCI_WHOLE_ROW, X, FAMILY, LOW, ROWS, COLUMNS, SLOW)
+#define CKCI_ANY_SINGLE(X, FAMILY, LOW, TYPE, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                \
+    CKCI_SINGLE_ROW(X, FAMILY, LOW, TYPE, FWD, fwd, ROWS, COLUMNS, SLOW)                                     \
+    CKCI_SINGLE_ROW(X, FAMILY, LOW, TYPE, BWD_DATA, bwd_data, ROWS, COLUMNS, SLOW)                           \
+    CKCI_SINGLE_WEIGHT_ROW(X, FAMILY, LOW, TYPE, ROWS, COLUMNS, WEIGHT_SLOW)
+#define CKCI_ANY_DOUBLE(X, FAMILY, LOW, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                      \
+    CKCI_BOTH(CKCI_DOUBLE_ROW, X, FAMILY, LOW, ROWS, COLUMNS, SLOW)                                          \
+    CKCI_DOUBLE_WEIGHT_ROW(X, FAMILY, LOW, ROWS, COLUMNS, WEIGHT_SLOW)
+
+#define CKCI_MFMA_GATHER(X, ...) CKCI_ANY_GATHER(X, MFMA, mfma, __VA_ARGS__)
+#define CKCI_MFMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, MFMA, mfma, __VA_ARGS__)
+#define CKCI_MFMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MFMA, mfma, __VA_ARGS__)
+#define CKCI_MFMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MFMA, mfma, f32, __VA_ARGS__)
+#define CKCI_MFMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MFMA, mfma, __VA_ARGS__)
 #define CKCI_MFMA_CDNA(X, ROWS, COLUMNS, PART)                                                               \
     CKCI_CDNA_ROW(X, FWD, fwd, ROWS, COLUMNS)                                                                \
     CKCI_CDNA_ROW(X, BWD_DATA, bwd_data, ROWS, COLUMNS)
-#define CKCI_MFMA_WHOLE(X, ROWS, COLUMNS, PART, SLOW)                                                        \
-    CKCI_BOTH(CKCI_WHOLE_ROW, X, MFMA, mfma, ROWS, COLUMNS, SLOW)
-#define CKCI_MFMA_SINGLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                  \
-    CKCI_SINGLE_ROW(X, MFMA, mfma, f32, FWD, fwd, ROWS, COLUMNS, SLOW)                                       \
-    CKCI_SINGLE_ROW(X, MFMA, mfma, f32, BWD_DATA, bwd_data, ROWS, COLUMNS, SLOW)                             \
-    CKCI_SINGLE_WEIGHT_ROW(X, MFMA, mfma, f32, ROWS, COLUMNS, WEIGHT_SLOW)
-#define CKCI_MFMA_DOUBLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                  \
-    CKCI_BOTH(CKCI_DOUBLE_ROW, X, MFMA, mfma, ROWS, COLUMNS, SLOW)                                           \
-    CKCI_DOUBLE_WEIGHT_ROW(X, MFMA, mfma, ROWS, COLUMNS, WEIGHT_SLOW)
-
-#define CKCI_WMMA_GATHER(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                   \
-    CKCI_MFMA_##UNITS(CKCI_BOTH(CKCI_GATHER_ROW, X, WMMA, wmma, ROWS, COLUMNS, SLOW, OTHER))
-#define CKCI_WMMA_WEIGHT(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                     \
-    CKCI_MFMA_##UNITS(CKCI_WEIGHT_ROW(X, WMMA, wmma, ROWS, COLUMNS, SLOW, OTHER)                             \
-                          CKCI_ROW_##I8(CKCI_WEIGHT_I8_ROW(X, WMMA, wmma, ROWS, COLUMNS, SLOW, OTHER)))
-#define CKCI_WMMA_WHOLE(X, ROWS, COLUMNS, PART, SLOW)                                                        \
-    CKCI_BOTH(CKCI_WHOLE_ROW, X, WMMA, wmma, ROWS, COLUMNS, SLOW)
-
-#define CKCI_MMA_GATHER(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                    \
-    CKCI_BOTH(CKCI_GATHER_ROW, X, MMA, mma, ROWS, COLUMNS, SLOW, OTHER)
-#define CKCI_MMA_WEIGHT(X, UNITS, I8, ROWS, COLUMNS, PART, SLOW, OTHER)                                      \
-    CKCI_WEIGHT_ROW(X, MMA, mma, ROWS, COLUMNS, SLOW, OTHER)                                                 \
-    CKCI_ROW_##I8(CKCI_WEIGHT_I8_ROW(X, MMA, mma, ROWS, COLUMNS, SLOW, OTHER))
-#define CKCI_MMA_WHOLE(X, ROWS, COLUMNS, PART, SLOW)                                                         \
-    CKCI_BOTH(CKCI_WHOLE_ROW, X, MMA, mma, ROWS, COLUMNS, SLOW)
-#define CKCI_MMA_SINGLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                   \
-    CKCI_SINGLE_ROW(X, MMA, mma, tf32, FWD, fwd, ROWS, COLUMNS, SLOW)                                        \
-    CKCI_SINGLE_ROW(X, MMA, mma, tf32, BWD_DATA, bwd_data, ROWS, COLUMNS, SLOW)                              \
-    CKCI_SINGLE_WEIGHT_ROW(X, MMA, mma, tf32, ROWS, COLUMNS, WEIGHT_SLOW)
-#define CKCI_MMA_DOUBLE(X, ROWS, COLUMNS, PART, WEIGHT, SLOW, WEIGHT_SLOW)                                   \
-    CKCI_BOTH(CKCI_DOUBLE_ROW, X, MMA, mma, ROWS, COLUMNS, SLOW)                                             \
-    CKCI_DOUBLE_WEIGHT_ROW(X, MMA, mma, ROWS, COLUMNS, WEIGHT_SLOW)
+#define CKCI_WMMA_GATHER(X, ...) CKCI_ANY_GATHER(X, WMMA, wmma, __VA_ARGS__)
+#define CKCI_WMMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, WMMA, wmma, __VA_ARGS__)
+#define CKCI_WMMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, WMMA, wmma, __VA_ARGS__)
+#define CKCI_MMA_GATHER(X, ...) CKCI_ANY_GATHER(X, MMA, mma, __VA_ARGS__)
+#define CKCI_MMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, MMA, mma, __VA_ARGS__)
+#define CKCI_MMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MMA, mma, __VA_ARGS__)
+#define CKCI_MMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MMA, mma, tf32, __VA_ARGS__)
+#define CKCI_MMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MMA, mma, __VA_ARGS__)
 
 /* small groups, first layers */
 #define CKCI_GPU_MATRIX_NEAR(X, FAMILY, LOW)                                                                 \

@@ -366,10 +366,10 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         CKCI_TRY(ckci_queue(plan, instance, &p, args, ws, stream, err));
         return ckci_ok(err);
     }
-    if ((plan->device.features & ~ckci_cpu_holds()) != 0) {
+    if ((plan->device.features & ~ckci_cpu_features()) != 0) {
         return ckci_fail(err, CKCONV_ERR_WRONG_DEVICE,
                          "the plan uses CPU features (%d) that this CPU lacks (%d)",
-                         (int)plan->device.features, (int)ckci_cpu_holds());
+                         (int)plan->device.features, (int)ckci_cpu_features());
     }
     instance->run(plan, &p, args, ws, instance->features);
     return ckci_ok(err);
