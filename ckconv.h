@@ -1762,11 +1762,13 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #define CKCI_PRINTF(a, b) __attribute__((format(printf, a, b)))
 #define CKCI_COLD __attribute__((cold)) /* what leads there is kept small */
 #define CKCI_INLINE static inline __attribute__((unused, always_inline))
+#define CKCI_APART static __attribute__((unused, noinline)) /* its frame goes when it returns */
 #else
 #define CKCI_FN static
 #define CKCI_PRINTF(a, b)
 #define CKCI_COLD
 #define CKCI_INLINE static inline
+#define CKCI_APART static
 #endif
 #if (defined(__x86_64__) || defined(__amd64__)) && (defined(__GNUC__) || defined(__clang__)) &&              \
     !defined(CKCONV_NO_SIMD) && CKCI_HAS_CPU && !CKCI_PART
@@ -5160,7 +5162,8 @@ CKCI_FN void ckci_dense_mid(ckci_tensor *t, ckconv_dtype dtype, int64_t groups, 
    then it helps with the others. */
 typedef void (*ckci_item)(const void *context, int64_t item, unsigned char *scratch);
 
-CKCI_FN void ckci_run_on_stack(ckci_item run, const void *context, int64_t item)
+/* Apart: inlined, its block would stay under whatever its caller calls next. */
+CKCI_APART void ckci_run_on_stack(ckci_item run, const void *context, int64_t item)
 {
     union {
         unsigned char bytes[CKCI_STACK];
@@ -21707,6 +21710,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_LL
 #undef CKCI_MAX_BYTES
 #undef CKCI_PRINTF
+#undef CKCI_APART
 #undef CKCI_COLD
 #undef CKCI_BF16_DOT
 #undef CKCI_TRY

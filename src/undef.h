@@ -119,6 +119,7 @@
 #undef CKCI_LL
 #undef CKCI_MAX_BYTES
 #undef CKCI_PRINTF
+#undef CKCI_APART
 #undef CKCI_COLD
 #undef CKCI_BF16_DOT
 #undef CKCI_TRY

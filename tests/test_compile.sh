@@ -5,8 +5,8 @@
 # From the environment: CC (default cc), BUILD (scratch folder, default build/test), INCLUDE (folder of
 # ckconv.h, default the current one), SINGLE (merged file, default build/ckconv.h). The sources are in
 # tests/compile. gcc and clang are both used where they exist. A warning is a failure. With
-# CKCONV_TEST_QUICK=1 fewer pairs of language and OpenMP, one stack, and switches without those of
-# test_switches.sh. Compilers for GPUs: test_compile_gpu.sh.
+# CKCONV_TEST_QUICK=1 fewer pairs of language and OpenMP, one stack per compiler, and switches without
+# those of test_switches.sh. Compilers for GPUs: test_compile_gpu.sh.
 
 name=test_compile
 CC=${CC:-cc}
@@ -136,7 +136,11 @@ test_stack() {
         echo "skipped: stacks ($1 has no pthread)"
         return
     fi
-    for bytes in 16384 $([ -n "$quick" ] || echo 65536); do
+    stacks="16384 65536"
+    if [ -n "$quick" ]; then
+        stacks=$([ "$1" = "$first" ] && echo 16384 || echo 65536)
+    fi
+    for bytes in $stacks; do
         quiet "stack of $bytes" "$1" -std=c99 -O1 -Wall -Wextra -DCKCONV_STACK_BYTES=$bytes -I"$INCLUDE" \
             "$src/stack.c" -o "$dir/stack" -lm -lpthread || continue
         if "$dir/stack" >"$dir/log" 2>&1; then

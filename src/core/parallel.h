@@ -16,7 +16,8 @@
    then it helps with the others. */
 typedef void (*ckci_item)(const void *context, int64_t item, unsigned char *scratch);
 
-CKCI_FN void ckci_run_on_stack(ckci_item run, const void *context, int64_t item)
+/* Apart: inlined, its block would stay under whatever its caller calls next. */
+CKCI_APART void ckci_run_on_stack(ckci_item run, const void *context, int64_t item)
 {
     union {
         unsigned char bytes[CKCI_STACK];

@@ -31,11 +31,13 @@
 #define CKCI_PRINTF(a, b) __attribute__((format(printf, a, b)))
 #define CKCI_COLD __attribute__((cold)) /* what leads there is kept small */
 #define CKCI_INLINE static inline __attribute__((unused, always_inline))
+#define CKCI_APART static __attribute__((unused, noinline)) /* its frame goes when it returns */
 #else
 #define CKCI_FN static
 #define CKCI_PRINTF(a, b)
 #define CKCI_COLD
 #define CKCI_INLINE static inline
+#define CKCI_APART static
 #endif
 #if (defined(__x86_64__) || defined(__amd64__)) && (defined(__GNUC__) || defined(__clang__)) &&              \
     !defined(CKCONV_NO_SIMD) && CKCI_HAS_CPU && !CKCI_PART
