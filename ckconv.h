@@ -758,6 +758,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ACROSS_STRIPS
 #pragma push_macro("ADD")
 #undef ADD
+#pragma push_macro("ADDS")
+#undef ADDS
 #pragma push_macro("ADD_RELU")
 #undef ADD_RELU
 #pragma push_macro("AFFINE")
@@ -2717,7 +2719,8 @@ enum {
 
 /* How a D tensor lies, in any form but SINGLE. */
 enum {
-    CKCI_LINE_CHANNELS, /* one number for each channel of all groups, d.stride[2] apart (0: one for all) */
+    CKCI_LINE_CHANNELS, /* one number for each channel of all groups, d.stride[2] apart (0: one for all);
+                           o.across: channels are the target's rows, d.stride[5] apart */
     CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
 };
 
@@ -2741,6 +2744,7 @@ typedef struct ckci_gpu_target {
     int32_t num_d;
     ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
     int32_t form, adds;   /* D tensors that the closed form adds */
+    int32_t across;       /* its rows (x) are channels, its columns positions (ckci_image_product) */
     float alpha, beta, low, high;          /* of the closed form */
     double alpha_d, beta_d, low_d, high_d; /* of f64: conversions take long on GPUs */
 } ckci_gpu_target;
@@ -13030,8 +13034,9 @@ CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
 }
 
 /* How D tensor d lies beside the written tensor t: a CKCI_LINE, or -1. One number for each channel: its step
-   from channel to channel becomes d's stride[2], though K or C be 1. */
-CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
+   from channel to channel becomes d's stride[2], though K or C be 1. across: channels are rows, the same ones
+   in each group. */
+CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, int across, ckci_gpu_extra *d)
 {
     int known = t->dtype == CKCONV_F64
                     ? d->dtype == CKCONV_F64
@@ -13039,8 +13044,11 @@ CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
     int channels = known, output = known && (uintptr_t)d->p % 16 == 0;
     for (int i = 0; i < 6; i++) {
         int several = t->len[i] > 1;
-        channels = channels && (i == 0 || i == 2 || !several || d->stride[i] == 0);
+        channels = channels && ((across ? i == 5 : i == 0 || i == 2) || !several || d->stride[i] == 0);
         output = output && (!several || d->stride[i] == t->stride[i]);
+    }
+    if (channels && across) {
+        return CKCI_LINE_CHANNELS;
     }
     int64_t step = t->len[2] > 1 ? d->stride[2] : t->len[0] > 1 ? d->stride[0] : 0;
     if (channels && (t->len[0] <= 1 || d->stride[0] == step * t->len[2])) {
@@ -13090,7 +13098,7 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
                                                     : CKCI_EXTRA_KEEP;
     }
     for (int32_t j = 0; j < o->adds; j++) {
-        o->d[j].line = ckci_find_line(&o->t, &o->d[j]);
+        o->d[j].line = ckci_find_line(&o->t, o->across, &o->d[j]);
         o->form = o->d[j].line < 0 ? CKCI_FORM_SINGLE : o->form;
     }
 }
@@ -15547,6 +15555,10 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
   channels, bwd_weight: batches), [high, low, high] terms of one operand against [high, high, low] of the
   other.
 */
+/* What packs weights: a kernel that converts, pads and merges, or the one of transforms, which does none of
+   it and comes near a copy's bandwidth. */
+enum { CKCI_PACK = 1, CKCI_PACK_MOVE };
+
 /* A matrix plan of one convolution. */
 typedef struct ckci_matrix {
     ckci_conv conv;    /* as the kernel sees it: groups merged, packed tensors */
@@ -15554,10 +15566,11 @@ typedef struct ckci_matrix {
     int64_t bytes;     /* workspace so far: sums of parts, packed weights, packed tensors */
     int32_t split;     /* parts */
     int32_t fold;      /* bwd_weight: the sums of parts are added by a launch of its own */
-    int32_t pack;      /* weights are packed */
+    int32_t pack;      /* weights are packed: a CKCI_PACK, 0: no */
     int32_t data[3];   /* in, -, out: these tensors are packed */
-    int32_t turned;    /* fwd, bwd_data: what is written lies in workspace first, channels last */
+    int32_t turned;    /* what is written lies in workspace first, channels last */
     int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
+    int32_t images;    /* conv is a product for each image (ckci_image_product) */
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
@@ -15683,24 +15696,26 @@ CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, 
 }
 
 /* The filter's size: see ckci_k_hole in kernels/matrix. */
+enum { CKCI_MOST_TAPS = 128 };
 CKCI_FN ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
 {
     int64_t taps = p->filter[0] * p->filter[1] * p->filter[2],
             sum = p->filter[0] + p->filter[1] + p->filter[2];
     int several = (p->filter[0] > 1) + (p->filter[1] > 1) + (p->filter[2] > 1);
     *ranges = sum > 31;
-    return taps <= 128 && (sum <= 31 || several == 1)
+    return taps <= CKCI_MOST_TAPS && (sum <= 31 || several == 1)
                ? CKCONV_OK
                : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                           "tiles take filters of up to 128 taps, along several axes of sizes whose sum is "
+                           "tiles take filters of up to %d taps, along several axes of sizes whose sum is "
                            "31 or less (an axis without taps counts 1); here %lld taps, sum %lld",
-                           CKCI_LL(taps), CKCI_LL(sum));
+                           (int)CKCI_MOST_TAPS, CKCI_LL(taps), CKCI_LL(sum));
 }
 
-/* Weights as gather kernels read them: [g][column][taps][channel of the reduction], dense. */
-CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned char *ws, ckci_tensor *t)
+/* Weights as gather kernels read them: [g][column][taps][channel of the reduction], dense; back: of bwd_data,
+   whose columns are c. */
+CKCI_FN void ckci_packed_weights(const ckci_conv *p, int back, ckconv_dtype type, unsigned char *ws,
+                                 ckci_tensor *t)
 {
-    int back = p->op == CKCONV_BWD_DATA;
     int64_t columns = back ? p->c : p->k, red = back ? p->k : p->c;
     memset(t, 0, sizeof *t);
     t->p = ws;
@@ -15745,7 +15760,8 @@ CKCI_FN double ckci_move_cost(const ckconv_device *device, double bytes)
 CKCI_FN int ckci_matrix_moves(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
 {
     return CKCI_KEEP_MOVE && m->terms == 1 && !m->pairs && t->dtype == packed->dtype &&
-           t->compute == packed->compute && t->op.kind == CKCONV_PASS && t->len[2] == packed->len[2];
+           t->compute == packed->compute && t->op.kind == CKCONV_PASS && t->len[1] == packed->len[1] &&
+           t->len[2] == packed->len[2];
 }
 
 /* A first layer: few channels, and a stride along x that lets two neighbours be one pixel of eight. */
@@ -15806,12 +15822,32 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     m->packing += ckci_matrix_moves(m, t, &packed) ? ckci_move_cost(device, (double)bytes)
                                                    : ckci_pack_cost(device, (double)bytes);
     *t = packed;
+    t->stride[0] *= t->len[0] > 1; /* images' products read one "group" again */
     return CKCONV_OK;
 }
 
-/* What is written, channels first: by lines to workspace if that has room, and turned from there. Not where D
-   tensors lie as it does: they would have to be turned, too. Below a MiB a second launch, of some
-   microseconds, takes longer than numbers that are written one by one. */
+/* Workspace for what is written, as `dense` lies, which a move turns from there into *t; if that has room, and
+   above a MiB: below, a second launch, of some microseconds, takes longer than numbers that are written one by
+   one. */
+CKCI_FN void ckci_matrix_turn_later(ckci_matrix *m, ckci_tensor *t, ckci_tensor *dense,
+                                    const ckconv_device *device, int64_t limit, unsigned char *ws)
+{
+    int64_t bytes = ckci_saturating_mul(ckci_count(dense), (int64_t)ckci_size(dense->dtype)),
+            before = m->bytes;
+    if (bytes < 1 << 20) {
+        return;
+    }
+    if (ckci_matrix_take(m, bytes, limit, ws, &dense->p, NULL) != CKCONV_OK) {
+        m->bytes = before;
+        return;
+    }
+    m->turned = 1;
+    m->packing += ckci_move_cost(device, (double)bytes);
+    *t = *dense;
+}
+
+/* What is written, channels first: by lines to workspace, channels last. Not where D tensors lie as it does:
+   they would have to be turned, too. */
 CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int64_t limit, unsigned char *ws)
 {
     ckci_conv *c = &m->conv;
@@ -15829,19 +15865,28 @@ CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int
     packed.stride[4] = ckci_saturating_mul(packed.stride[5], packed.len[5]);
     packed.stride[3] = ckci_saturating_mul(packed.stride[4], packed.len[4]);
     packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
-    int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(packed.stride[1], packed.len[1]),
-                                        (int64_t)ckci_size(packed.dtype));
-    int64_t before = m->bytes;
-    if (!fits || bytes < 1 << 20) {
-        return;
+    if (fits) {
+        ckci_matrix_turn_later(m, t, &packed, device, limit, ws);
     }
-    if (ckci_matrix_take(m, bytes, limit, ws, &packed.p, NULL) != CKCONV_OK) {
-        m->bytes = before;
-        return;
+}
+
+/* dwei with taps side by side, as PyTorch has it: in the order of its sums to workspace. */
+CKCI_FN void ckci_matrix_turned_weights(ckci_matrix *m, const ckconv_device *device, int64_t limit,
+                                        unsigned char *ws)
+{
+    ckci_conv *c = &m->conv;
+    ckci_tensor *t = &c->t[CKCI_WEI], dense = *t;
+    ckci_gpu_target target;
+    ckci_set_target(c, &target);
+    if (CKCI_KEEP_MOVE && m->merge == 1 && target.form == CKCI_FORM_STORE && !ckci_weights_as_sums(t)) {
+        ckci_packed_weights(c, 0, t->dtype, NULL, &dense);
+        dense.compute = t->compute;
+        dense.plain = t->plain;
+        dense.op = t->op;
+        if (ckci_weights_as_sums(&dense)) {
+            ckci_matrix_turn_later(m, t, &dense, device, limit, ws);
+        }
     }
-    m->turned = 1;
-    m->packing += ckci_move_cost(device, (double)bytes);
-    *t = packed;
 }
 
 /* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows
@@ -16056,11 +16101,80 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     m->l.grid = tiles * best;
 }
 
+/* A tensor of the caller's, [1][n][channels][z][y][x], as one of images' products: [n][1][positions][1][1]
+   [channels]. Zero: positions do not lie `apart` each other. */
+CKCI_FN int ckci_image_tensor(const ckci_tensor *t, const ckci_conv *p, int64_t apart, ckci_tensor *image)
+{
+    int64_t next = apart, positions = 1;
+    int dense = 1;
+    for (int i = 5; i >= 3; i--) {
+        dense = dense && (p->input[i - 3] <= 1 || t->stride[i] == next);
+        next *= p->input[i - 3];
+        positions *= p->input[i - 3];
+    }
+    const int64_t len[6] = {p->n, 1, positions, 1, 1, t->len[2]};
+    const int64_t stride[6] = {t->stride[1], 0, apart, 0, 0, t->stride[2]};
+    *image = *t;
+    memcpy(image->len, len, sizeof len);
+    memcpy(image->stride, stride, sizeof stride);
+    return dense;
+}
+
+/* 1x1 layers, channels first, are a product for each image: out = wei * in, din = wei' * dout, matrices of
+   [channels][positions] that the unit reads and writes as they lie. It is computed as bwd_data of other
+   tensors, of which `image` becomes the problem: groups are images, rows are the channels of what is written,
+   its columns and those of the "weights" positions; wei is what bwd_data reads, the same for all groups. (AMD
+   turns the "weights" before, and still not what is written.) Zero: p is no such layer. */
+CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
+{
+    const int back = p->op == CKCONV_BWD_DATA;
+    const ckci_tensor *read = &p->t[back ? CKCI_OUT : CKCI_IN], *written = &p->t[back ? CKCI_IN : CKCI_OUT],
+                      *w = &p->t[CKCI_WEI];
+    const int64_t red = back ? p->k : p->c, positions = p->input[0] * p->input[1] * p->input[2];
+    if (!CKCI_KEEP_BACK_HALF || p->op == CKCONV_BWD_WEIGHT || p->g != 1 || p->n < 1 || !ckci_pointwise(p) ||
+        positions < 64 || positions % 8 != 0 || red < 8 || red % 8 != 0 || read->stride[2] == 1 ||
+        written->stride[2] == 1 || written->len[2] < 16) {
+        return 0;
+    }
+    *image = *p;
+    int fits = ckci_image_tensor(written, p, 1, &image->t[CKCI_IN]);
+    for (int i = 0; i < p->num_d; i++) {
+        fits = fits && ckci_image_tensor(&p->d[i], p, p->d[i].stride[5], &image->d[i]);
+    }
+    fits = fits && ckci_image_tensor(read, p, 1, &image->t[CKCI_WEI]);
+    ckci_tensor *b = &image->t[CKCI_WEI], *a = &image->t[CKCI_OUT];
+    b->len[1] = red;
+    b->len[5] = 1;
+    b->stride[1] = b->stride[5];
+    b->stride[5] = 0;
+    *a = *w;
+    const int64_t len[6] = {1, 1, red, 1, 1, written->len[2]};
+    const int64_t stride[6] = {0, 0, w->stride[back ? 1 : 2], 0, 0, w->stride[back ? 2 : 1]};
+    memcpy(a->len, len, sizeof len);
+    memcpy(a->stride, stride, sizeof stride);
+    image->op = CKCONV_BWD_DATA;
+    image->g = p->n;
+    image->n = 1;
+    image->k = red;
+    image->c = positions;
+    image->input[2] = image->output[2] = written->len[2];
+    for (int i = 0; i < 3; i++) {
+        image->input[i] = image->output[i] = i == 2 ? written->len[2] : 1;
+        image->stride[i] = image->dilation[i] = 1;
+    }
+    return fits && ckci_matrix_reads(b, "", a->compute, positions, NULL) == CKCONV_OK &&
+           ckci_size(ckci_matrix_stored(a->compute)) == 2;
+}
+
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
                                          unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
+    ckci_conv image;
+    int images = tile->form == CKCI_TILE_HALF && ckci_image_product(p, &image);
+    p = images ? &image : p;
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
+    m->images = images;
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
     int back = p->op == CKCONV_BWD_DATA, which = back ? CKCI_OUT : CKCI_IN;
@@ -16075,17 +16189,28 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile->rows / positions + 2, beyond, err));
     int as_is = m->merge == 1 && red == before;
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
-    int across = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is && red % 64 == 0 &&
-                 ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
+    int one = c->filter[0] * c->filter[1] * c->filter[2] == 1;
+    int may = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is && (one || red % 64 == 0),
+        across = may && ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
-        m->pack = 1;
-        ckci_packed_weights(c, type, NULL, w);
-        CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), size), limit, ws, &w->p, err));
-        m->packing += 6e5;
+        ckci_tensor from = *w;
+        across = may && c->c % 8 == 0;
+        ckci_packed_weights(c, back && !across, type, NULL, w);
+        m->pack =
+            as_is && ckci_matrix_moves(m, &from, w) && (across || !back || one) ? CKCI_PACK_MOVE : CKCI_PACK;
+        if (m->pack == CKCI_PACK && across) {
+            across = 0;
+            ckci_packed_weights(c, 1, type, NULL, w);
+        }
+        int64_t bytes = ckci_saturating_mul(ckci_count(w), size);
+        CKCI_TRY(ckci_matrix_take(m, bytes, limit, ws, &w->p, err));
+        m->packing += m->pack == CKCI_PACK_MOVE ? ckci_move_cost(device, (double)bytes)
+                                                : ckci_pack_cost(device, (double)bytes);
     }
-    if (ckci_count(w) > INT32_MAX / 4) {
+    int64_t weights = ckci_count(w) / (images ? p->g : 1); /* the images' own offset has 64 bits */
+    if (weights > INT32_MAX / 4) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take 2^29 weights; here %lld",
-                         CKCI_LL(ckci_count(w)));
+                         CKCI_LL(weights));
     }
     int64_t reach = ckci_saturating_mul(m->tile->columns, w->stride[back ? 2 : 1]);
     reach = ckci_saturating_add(reach, ckci_saturating_mul(red, w->stride[back ? 1 : 2]));
@@ -16099,12 +16224,16 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     ckci_matrix_turned(m, device, limit, ws);
     ckci_make_gpu_conv(c, k);
+    if (images) {
+        k->o.across = 1;
+        ckci_set_form(&k->o);
+    }
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
     ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0;
+    k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0 || (across && one);
     const ckci_architecture *row = ckci_find_architecture(device->arch);
     if (tile->rows == 256 && tile->columns == 256 &&
         (!k->taps_inside || k->ranges || !row || row->quirk == CKCI_QUIRK_NO_256)) {
@@ -16203,18 +16332,38 @@ CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int w
         ckci_saturating_mul(ckci_ceil_div(k->positions, 2048 >> k->log_c), (int64_t)k->tiles_c * k->groups);
 }
 
-/* The launches of a plan: what is packed, and the product. */
+/* What was written to workspace is turned into `to`. */
+CKCI_FN ckconv_status ckci_emit_turned(const ckconv_plan *plan, const ckci_tensor *to, const ckci_matrix *m,
+                                       const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch move;
+    if (!m->turned) {
+        return CKCONV_OK;
+    }
+    CKCI_TRY(ckci_make_move(&plan->device, &m->conv.t[ckci_written(m->conv.op)], to, &move, err));
+    return e->emit(e->context, &move, err);
+}
+
+/* The launches of a plan: what is packed, and the product; bwd_weight may have sums to add, and turns what it
+   wrote after that. */
 CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
                                        const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch pack;
     ckci_conv merged = p->conv;
+    if (m->images) {
+        ckci_image_product(&p->conv, &merged);
+    }
     ckci_merge_groups(&merged, m->merge);
     if (m->l.grid == 0) {
         return CKCONV_OK;
     }
     if (m->pack) {
-        ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &pack);
+        if (m->pack == CKCI_PACK_MOVE) {
+            CKCI_TRY(ckci_make_move(&plan->device, &merged.t[CKCI_WEI], &m->conv.t[CKCI_WEI], &pack, err));
+        } else {
+            ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &pack);
+        }
         CKCI_TRY(e->emit(e->context, &pack, err));
     }
     for (int i = 0; i < 3; i++) {
@@ -16237,18 +16386,15 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
         pack.grid = ckci_ceil_div((int64_t)k->g * k->rows * (k->columns / 8), 256);
         CKCI_TRY(e->emit(e->context, &pack, err));
     }
-    if (m->turned) {
-        int written = ckci_written(p->conv.op);
-        CKCI_TRY(ckci_make_move(&plan->device, &m->conv.t[written], &merged.t[written], &pack, err));
-        CKCI_TRY(e->emit(e->context, &pack, err));
-    }
-    return CKCONV_OK;
+    return p->conv.op == CKCONV_BWD_WEIGHT
+               ? CKCONV_OK
+               : ckci_emit_turned(plan, &merged.t[ckci_written(p->conv.op)], m, e, err);
 }
 
 /* So many launches are a plan's, without the sum of parts. */
 CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
 {
-    return 1 + m->pack + m->data[0] + m->data[1] + m->data[2] + m->turned + m->adds;
+    return 1 + (m->pack != 0) + m->data[0] + m->data[1] + m->data[2] + m->turned + m->adds;
 }
 
 
@@ -16528,19 +16674,17 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     ckci_image(c, &space, beyond);
     CKCI_TRY(ckci_matrix_reads(read, what, m->type, block, err));
     ckci_tensor native = *w;
-    m->pack = 1;
+    m->pack = CKCI_PACK;
     /* several planes on NVIDIA: turned on the way from LDS */
     int turn = back && p->filter[0] > 1 && device->kind == CKCONV_DEVICE_NVIDIA;
-    c->op = turn ? CKCONV_FWD : p->op;
-    ckci_packed_weights(c, m->type, NULL, w);
-    c->op = p->op;
+    ckci_packed_weights(c, back && !turn, m->type, NULL, w);
     if (m->merge == 1 && native.plain && native.dtype == w->dtype && (uintptr_t)native.p % 16 == 0 &&
         memcmp(native.stride, w->stride, sizeof native.stride) == 0) {
         *w = native; /* they lie like that */
         m->pack = 0;
     } else {
         turn = 0;
-        ckci_packed_weights(c, m->type, NULL, w);
+        ckci_packed_weights(c, back, m->type, NULL, w);
     }
     /* blocks of NVIDIA put weights in order themselves, if these are few or eight of them are a load */
     int own = m->pack && device->kind == CKCONV_DEVICE_NVIDIA && native.plain && native.dtype == w->dtype;
@@ -17148,6 +17292,116 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
+/* bwd_weight of 1x1 layers, channels first (ckci_image_product): dwei = sum of dout * in' over images, matrices
+   of [channels][positions] whose rows the unit reads as they lie. It is computed as fwd of other tensors, of
+   which `image` becomes the problem: dout's channels are positions, images are taps, positions are channels.
+   Zero: p is no such layer, or more images than a filter has taps. */
+CKCI_FN int ckci_image_weights(const ckci_conv *p, ckci_conv *image)
+{
+    const ckci_tensor *in = &p->t[CKCI_IN], *dout = &p->t[CKCI_OUT], *w = &p->t[CKCI_WEI];
+    const int64_t positions = p->input[0] * p->input[1] * p->input[2], n = p->n, size = 2;
+    if (!CKCI_KEEP_GATHER_HALF || p->g != 1 || p->num_d > 0 || !ckci_pointwise(p) || n < 1 ||
+        n > CKCI_MOST_TAPS || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 || p->c % 8 != 0 ||
+        in->stride[2] == 1 || dout->stride[2] == 1 ||
+        ckci_saturating_mul(size * n, ckci_max(in->stride[1], dout->stride[1])) > INT32_MAX) {
+        return 0;
+    }
+    ckci_tensor a, b;
+    int fits = ckci_image_tensor(dout, p, 1, &a) && ckci_image_tensor(in, p, 1, &b);
+    const int64_t a_len[6] = {1, 1, positions, n, 1, p->k},
+                  a_stride[6] = {0, 0, 1, a.stride[0], 0, a.stride[5]};
+    const int64_t b_len[6] = {1, p->c, positions, n, 1, 1},
+                  b_stride[6] = {0, b.stride[5], 1, b.stride[0], 0, 0};
+    const int64_t o_len[6] = {1, 1, p->c, 1, 1, p->k}, o_stride[6] = {0, 0, w->stride[2], 0, 0, w->stride[1]};
+    memcpy(a.len, a_len, sizeof a_len);
+    memcpy(a.stride, a_stride, sizeof a_stride);
+    memcpy(b.len, b_len, sizeof b_len);
+    memcpy(b.stride, b_stride, sizeof b_stride);
+    *image = *p;
+    image->op = CKCONV_FWD;
+    image->n = 1;
+    image->k = p->c;
+    image->c = positions;
+    image->t[CKCI_IN] = a;
+    image->t[CKCI_WEI] = b;
+    image->t[CKCI_OUT] = *w;
+    memcpy(image->t[CKCI_OUT].len, o_len, sizeof o_len);
+    memcpy(image->t[CKCI_OUT].stride, o_stride, sizeof o_stride);
+    for (int i = 0; i < 3; i++) {
+        image->filter[i] = i == 0 ? n : 1;
+        image->input[i] = i == 0 ? n : i == 1 ? 1 : p->k;
+        image->output[i] = i == 2 ? p->k : 1;
+        image->stride[i] = image->dilation[i] = 1;
+        image->pad[i] = 0;
+    }
+    return fits && ckci_size(a.dtype) == (size_t)size &&
+           ckci_matrix_reads(&a, "", a.compute, positions, NULL) == CKCONV_OK &&
+           ckci_matrix_reads(&b, "", a.compute, positions, NULL) == CKCONV_OK;
+}
+
+/* The gather kernel with a tile of bwd_weight's, -1: none. */
+CKCI_FN int32_t ckci_image_weight_kernel(const ckci_gpu_tile *tile)
+{
+    return tile->form != CKCI_TILE_HALF                ? -1
+           : tile->rows == 192 && tile->columns == 128 ? (int32_t)CKCI_KERNEL_matrix_gather_192x128
+           : tile->rows == 128 && tile->columns == 128 ? (int32_t)CKCI_KERNEL_matrix_gather_128x128
+           : tile->rows == 64 && tile->columns == 64   ? (int32_t)CKCI_KERNEL_matrix_gather_64x64
+                                                       : -1;
+}
+
+/* m, started for p, as that product: parts of the positions (of at most CKCI_SUM_WHOLE, one after the other in
+   a sum) such that blocks fill up to eight rounds, the cheapest. */
+CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device *device, int32_t kernel,
+                                        int32_t split_k, int64_t limit, unsigned char *ws, ckci_matrix *m,
+                                        double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &m->l.a.conv;
+    const ckci_conv *c = &m->conv;
+    int64_t positions = c->filter[0] * c->c, steps = ckci_ceil_div(positions, 64), best = 0;
+    int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(p->k, p->c), 4);
+    CKCI_TRY(ckci_gpu_takes(c, err));
+    ckci_make_gpu_conv(c, k);
+    CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
+    ckci_set_kernel(&m->l, kernel);
+    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
+    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    CKCI_TRY(ckci_make_grid(k, 1, &m->l, err));
+    if (k->o.form != CKCI_FORM_STORE) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "images as taps take no epilogue");
+    }
+    int64_t tiles = m->l.grid, least = ckci_ceil_div(positions, CKCI_SUM_WHOLE);
+    int64_t side = ckci_matrix_blocks(device, c->op, m->tile->rows, m->tile->columns) *
+                   ckci_max(device->compute_units, 1);
+    *cost = 1e300;
+    for (int64_t rounds = 0; rounds <= 8 && bytes / 4 <= INT32_MAX; rounds++) {
+        int64_t split = ckci_min(ckci_max(rounds * side / tiles, least), ckci_max(steps / 4, 1));
+        split = split_k ? split_k : split;
+        int64_t parts = ckci_saturating_mul(split, bytes);
+        double time = ckci_matrix_cost(device, m, tiles * split, (double)positions / (double)split) +
+                      ckci_sums_cost(device, split, bytes);
+        if (time < *cost && split >= least && split <= steps && split * steps <= INT32_MAX &&
+            ckci_saturating_add(m->bytes, split > 1 ? parts : 0) <= limit) {
+            *cost = time;
+            best = split;
+        }
+    }
+    if (best < 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "images as taps need parts of at most %d positions",
+                         (int)CKCI_SUM_WHOLE);
+    }
+    if (best > 1) {
+        CKCI_TRY(ckci_matrix_take(m, best * bytes, limit, ws, &k->o.partial, err));
+    }
+    m->fold = best > 1;
+    m->split = k->split = (int32_t)best;
+    k->by_split = ckci_make_divisor(best);
+    k->by_work = ckci_make_divisor(tiles);
+    m->l.grid = tiles * best;
+    ckci_matrix_workers(device, m);
+    return CKCONV_OK;
+}
+
 /* bwd_weight. Parts of the reduction as in ckci_gpu_weight. */
 CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, const ckci_gpu_tile *tile, int32_t split_k,
@@ -17158,6 +17412,14 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
         return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
     }
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
+    const int32_t gather = ckci_image_weight_kernel(tile);
+    if (gather >= 0 && ckci_image_weights(p, &m->conv)) {
+        m->merge = 1;
+        if (ckci_image_weight(p, device, gather, split_k, limit, ws, m, cost, NULL) == CKCONV_OK) {
+            return CKCONV_OK;
+        }
+        CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
+    }
     if (m->whole && (p->t[CKCI_IN].op.kind != CKCONV_PASS || p->t[CKCI_OUT].op.kind != CKCONV_PASS)) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
@@ -17169,6 +17431,9 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
     CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
     c->n = ckci_saturating_mul(c->n, m->terms);
+    if (c->k == real_k && c->c == real_c) {
+        ckci_matrix_turned_weights(m, device, limit, ws);
+    }
     CKCI_TRY(ckci_gpu_takes(c, err));
     ckci_image(c, &space, beyond);
     int64_t positions = c->n * space;
@@ -17279,8 +17544,14 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
         m.l.a.conv.o.partial = sums ? ws : NULL;
     }
     CKCI_TRY(ckci_emit_packed(plan, p, &m, e, err));
-    return m.fold ? ckci_emit_reduce(&p->conv, m.split, &m.l.a.conv, m.l.a.conv.o.partial, e, err)
-                  : CKCONV_OK;
+    ckci_conv sums = p->conv;
+    if (m.turned) {
+        sums.t[CKCI_WEI] = m.conv.t[CKCI_WEI];
+    }
+    if (m.fold) {
+        CKCI_TRY(ckci_emit_reduce(&sums, m.split, &m.l.a.conv, m.l.a.conv.o.partial, e, err));
+    }
+    return ckci_emit_turned(plan, &p->conv.t[CKCI_WEI], &m, e, err);
 }
 
 
@@ -21846,6 +22117,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ACROSS")
 #pragma pop_macro("ACROSS_STRIPS")
 #pragma pop_macro("ADD")
+#pragma pop_macro("ADDS")
 #pragma pop_macro("ADD_RELU")
 #pragma pop_macro("AFFINE")
 #pragma pop_macro("AFTER")

@@ -1660,10 +1660,18 @@ CKCI_K_FN void ckci_k_load_number(int32_t, const unsigned char *p, double &x)
     x = *(const double *)p;
 }
 
-/* What a D tensor of CKCI_LINE_CHANNELS has for N channels. */
+/* What a D tensor of CKCI_LINE_CHANNELS has for N channels, or N times for a row that is one. */
 template <int N, class R>
-CKCI_K_FN void ckci_k_load_channels(const ckci_gpu_extra &t, int64_t channel, R (&x)[N])
+CKCI_K_FN void ckci_k_load_channels(const ckci_gpu_extra &t, int32_t across, int64_t channel, R (&x)[N])
 {
+    if (across) {
+        ckci_k_load_number(t.dtype, t.p + channel * t.stride[5] * ckci_k_size(t.dtype), x[0]);
+        CKCI_K_UNROLL(8)
+        for (int i = 1; i < N; i++) {
+            x[i] = x[0];
+        }
+        return;
+    }
     const int64_t step = t.stride[2] * ckci_k_size(t.dtype);
     const unsigned char *p = t.p + channel * step;
     if (t.stride[2] == 1 && ((uintptr_t)t.p & 15) == 0) {
@@ -1737,8 +1745,8 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, 
     }
 }
 
-/* What D tensor t of o has for N sums of channels `channel`, ... that go to memory at `to`. SHORT: numbers
-   are not aligned together, or the line ends before: `left` of them exist. */
+/* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at
+   `to`. SHORT: numbers are not aligned together, or the line ends before: `left` of them exist. */
 template <int N, bool SHORT, class R>
 CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra &t, const unsigned char *to,
                                  int64_t channel, int32_t left, R (&d)[N])
@@ -1746,18 +1754,19 @@ CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra 
     const bool output = t.line == CKCI_LINE_OUTPUT;
     const int64_t at = output ? (to - o.t.p) / ckci_k_size(o.t.dtype) : channel;
     if constexpr (SHORT) {
-        const int64_t step = (output ? 1 : t.stride[2]) * ckci_k_size(t.dtype);
+        const int64_t step = output || !o.across ? (output ? 1 : t.stride[2]) * ckci_k_size(t.dtype) : 0;
+        const int64_t first = output || !o.across ? at * step : at * t.stride[5] * ckci_k_size(t.dtype);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
             d[i] = 0;
             if (i < left) {
-                ckci_k_load_number(t.dtype, t.p + (at + i) * step, d[i]);
+                ckci_k_load_number(t.dtype, t.p + first + i * step, d[i]);
             }
         }
     } else if (output) {
         ckci_k_load_line<N>(t.dtype, t.p + at * ckci_k_size(t.dtype), d);
     } else {
-        ckci_k_load_channels<N>(t, at, d);
+        ckci_k_load_channels<N>(t, o.across, at, d);
     }
 }
 
@@ -1845,7 +1854,8 @@ CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, T *v, int32_t count, int
     if (p.o_vec && count == 8 && p.o.form != CKCI_FORM_SINGLE) {
         const int64_t at =
             g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
-        ckci_k_write_line(p.o, v, t.p + at * ckci_k_size(t.dtype), (int64_t)g * columns + c);
+        ckci_k_write_line(p.o, v, t.p + at * ckci_k_size(t.dtype),
+                          p.o.across ? (int64_t)x : (int64_t)g * columns + c);
         return;
     }
     CKCI_K_UNROLL(1)
@@ -4131,11 +4141,17 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         return good && outputs < 2 && (o.t.dtype == CKCONV_F16 || o.t.dtype == CKCONV_BF16);
     }
 
+    /* Do D tensors add a number to each row? */
+    static CKCI_K_MEMBER bool rows_add(const ckci_gpu_target &o)
+    {
+        return o.across && o.adds > 0;
+    }
+
     /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
        out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
        whose products are done: those before `full`, the two last ones where there are four or more. A D
        tensor that lies as the output comes through the same tile the opposite way; of the others the sum for
-       each column is in `shift`. */
+       each column, or row, is in `shift`. */
     CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, const ckci_gpu_target &o,
                                 const float *shift, const int32_t *places, int32_t columns,
                                 unsigned char *out)
@@ -4167,7 +4183,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             ckci_k_copies_wait<0>();
             meet(group);
         }
-        shift += from + thread / 32 * 16 + lane / 4;
+        shift +=
+            rows_add(o) ? (DOWN == 2 ? 0 : group * N) + lane % 4 * 2 : from + thread / 32 * 16 + lane / 4;
         if (o.form == CKCI_FORM_STORE) {
             blocks<0>(o, shift, 0, to);
         } else if (!d) {
@@ -4194,8 +4211,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         const int32_t dtype = o.t.dtype;
         const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
         const float alpha = o.alpha, beta = o.beta;
+        const bool rows = rows_add(o);
         float more[2] = {0, 0};
-        if constexpr (FORM) {
+        if (FORM && !rows) {
             more[0] = shift[0];
             more[1] = shift[8];
         }
@@ -4209,8 +4227,13 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             for (int i = 0; i < 4; i++) {
                 float x[2] = {sum[4 * j + 2 * i], sum[4 * j + 2 * i + 1]};
                 if constexpr (FORM) {
-                    x[0] = fmaf(alpha, x[0], more[i % 2]);
-                    x[1] = fmaf(alpha, x[1], more[i % 2]);
+                    float add[2] = {more[i % 2], more[i % 2]};
+                    if (rows) {
+                        add[0] = shift[(j + i / 2) * 8];
+                        add[1] = shift[(j + i / 2) * 8 + 1];
+                    }
+                    x[0] = fmaf(alpha, x[0], add[0]);
+                    x[1] = fmaf(alpha, x[1], add[1]);
                 }
                 if constexpr (FORM == 2) {
                     x[0] = fmaf(beta, bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
@@ -4268,6 +4291,53 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             }
             if (below) {
                 pair(down, i, dtype, sum[4 * i + 2], sum[4 * i + 3]);
+            }
+        }
+    }
+
+    /* The same as f16 or bf16 by way of LDS, so that lines are stored whole: rows that are aligned to 16 bytes,
+       and columns in eights. */
+    CKCI_K_MEMBER void store_lines(unsigned char *tiles, unsigned char *to, int64_t pitch, int32_t rows,
+                                   int32_t columns, int32_t dtype) const
+    {
+        enum { LINE = BN * 2 + 16 }; /* eight rows meet all banks */
+        const int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
+        const int warp = thread % 128 / 32;
+        const int first_row = STRAIGHT ? (DOWN == 2 ? group * 64 : 0) + warp * 16 : DOWN == 2 ? 0 : group * N;
+        const int first = STRAIGHT ? (DOWN == 2 ? 0 : group * N) : (DOWN == 2 ? group * 64 : 0) + warp * 16;
+        unsigned char *at = tiles + first_row * LINE + 2 * first;
+        __syncthreads();
+        if constexpr (STRAIGHT) {
+            at += lane / 4 * LINE + lane % 4 * 4;
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < N / 8; i++) {
+                if (i < N / 16 || !half) {
+                    pair(at, i, dtype, sum[4 * i], sum[4 * i + 1]);
+                    pair(at + 8 * LINE, i, dtype, sum[4 * i + 2], sum[4 * i + 3]);
+                }
+            }
+        } else {
+            at += (lane / 16 * 8 + lane % 8) * LINE + lane / 8 % 2 * 16;
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < N / 8; j += 2) {
+                uint32_t two[4];
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    two[i] = ckci_k_two(dtype, ckci_k_bits(sum[4 * j + 2 * i]),
+                                        ckci_k_bits(sum[4 * j + 2 * i + 1]));
+                }
+                if (j < N / 16 || !half) {
+                    put_blocks(at + j * 8 * LINE, two);
+                }
+            }
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(4)
+        for (int e = thread; e < BM * (BN / 8); e += 256) {
+            const int r = e / (BN / 8), c = e % (BN / 8) * 8;
+            if (r < rows && c < columns) {
+                *(ckci_k_uint4 *)(to + 2 * (r * pitch + c)) =
+                    *(const ckci_k_uint4 *)(tiles + r * LINE + 2 * c);
             }
         }
     }
@@ -4557,7 +4627,9 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         first = (int32_t)threadIdx.x / CHUNKS;
         at = (int32_t)threadIdx.x % CHUNKS * 16;
         tap = 0;
-        wrap();
+        if (!p.taps_inside) {
+            wrap();
+        }
         CKCI_K_UNROLL(16)
         for (int i = 0; i < A; i++) {
             const ckci_k_row_entry e = rows[(BM >= EACH ? first : first % BM) + i * EACH];
@@ -4750,19 +4822,22 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         const int32_t most = (int32_t)e.need < 0 ? 0 : 16;
         const unsigned char *a = wa.base + (e.a + at);
         unsigned char *to = tile + ckci_k_spot<U::KB>(first, (int)threadIdx.x % CHUNKS);
+        const bool inside = !BACK || at < red; /* the last step of one tap may be less */
         ckci_k_known(a);
         CKCI_K_UNROLL(16)
         for (int i = 0; i < A; i++) {
-            ckci_k_copy_from(to + i * EACH * U::KB, a + a_at[i], hole[i].good(RANGES, tap, e.need) ? 16 : 0);
+            ckci_k_copy_from(to + i * EACH * U::KB, a + a_at[i],
+                             inside && hole[i].good(RANGES, tap, e.need) ? 16 : 0);
         }
         if constexpr (BACK) {
+            const int32_t left = (red - at) / SIZE + (int32_t)threadIdx.x % CHUNKS * 8 - first;
             CKCI_K_UNROLL(2)
             for (int j = 0; j < 2; j++) {
                 const int32_t row = ckci_k_add(e.b, down, j * SIZE * 32 * (int32_t)p.b_red);
                 CKCI_K_UNROLL(2)
                 for (int i = 0; i < SLABS; i++) {
                     ckci_k_copy(to + (BM + i * 64 + j * 32) * U::KB, wb, ckci_k_add(b_at[i], row, 0),
-                                b_at[i] < 0 ? 0 : 16);
+                                b_at[i] < 0 || j * 32 >= left ? 0 : 16);
                 }
             }
         } else {
@@ -4893,7 +4968,8 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                                      return;
                                  }
                                  unsigned char *to = t.p + (at[row] + column) * ckci_k_size(t.dtype);
-                                 const int64_t channel = (int64_t)b.group * p.columns + column;
+                                 const int64_t channel = p.o.across ? (int64_t)b.row + row
+                                                                    : (int64_t)b.group * p.columns + column;
                                  if (p.o_vec) {
                                      ckci_k_write_line(p.o, v, to, channel);
                                  } else {
@@ -4992,20 +5068,38 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
                 ckci_k_part_steps(p, part, t.first, t.steps);
             }
         }
-        if (p.o.form == CKCI_FORM_LINEAR && (int)threadIdx.x < BN) {
+        if (p.o.form == CKCI_FORM_LINEAR && !F::rows_add(p.o) && (int)threadIdx.x < BN) {
             const int32_t column = b.column + (int32_t)threadIdx.x;
-            float shift = 0;
-            for (int32_t d = 0; d < p.o.adds && column < p.columns; d++) {
-                float more = 0;
-                if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
-                    const ckci_gpu_extra &v = p.o.d[d];
-                    const int64_t channel = (int64_t)b.group * p.columns + column;
-                    ckci_k_load_number(v.dtype, v.p + channel * v.stride[2] * ckci_k_size(v.dtype), more);
-                }
-                shift = fmaf(p.o.beta, more, shift);
-            }
-            m.shift[to][threadIdx.x] = shift;
+            m.shift[to][threadIdx.x] =
+                column < p.columns ? added((int64_t)b.group * p.columns + column, 2) : 0.f;
         }
+    }
+
+    /* What D tensors of one number a channel add to channel `channel`, along their dimension `axis`. */
+    CKCI_K_MEMBER float added(int64_t channel, int axis) const
+    {
+        float shift = 0;
+        for (int32_t d = 0; d < p.o.adds; d++) {
+            float more = 0;
+            if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
+                const ckci_gpu_extra &v = p.o.d[d];
+                ckci_k_load_number(v.dtype, v.p + channel * v.stride[axis] * ckci_k_size(v.dtype), more);
+            }
+            shift = fmaf(p.o.beta, more, shift);
+        }
+        return shift;
+    }
+
+    /* The same for the rows of a tile, where the table of rows was, which start() has read. */
+    CKCI_K_MEMBER const float *added_to_rows(int32_t work)
+    {
+        float *shift = (float *)m.rows;
+        const ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
+        __syncthreads();
+        for (int r = (int)threadIdx.x; r < BM; r += 256) {
+            shift[r] = b.row + r < p.rows ? added(b.row + r, 5) : 0.f;
+        }
+        return shift;
     }
 
     CKCI_K_MEMBER void start(int32_t from)
@@ -5108,7 +5202,8 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             }
             if (sixteen && steps >= 0) {
                 const ckci_k_stream_tile &t = m.tile[slot];
-                f.finish16(m.tiles, full, p.o, m.shift[slot], m.places[slot], p.columns - t.column, t.out);
+                const float *shift = F::rows_add(p.o) ? added_to_rows(work) : m.shift[slot];
+                f.finish16(m.tiles, full, p.o, shift, m.places[slot], p.columns - t.column, t.out);
             } else if (steps >= 0) {
                 ckci_k_matrix_gather_finish<F, BM, BN>(p, work, f, m);
             }
@@ -5669,12 +5764,15 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
             const int32_t dtype = p.o.partial ? CKCONV_F32 : p.o.t.dtype;
             const int32_t size = p.o.partial ? 4 : ckci_k_size(dtype);
             const int64_t row = ((int64_t)part * p.g + group) * p.rows + row0;
-            unsigned char *to =
-                (p.o.partial ? p.o.partial : p.o.t.p) + size * (row * p.columns + column0);
+            unsigned char *to = (p.o.partial ? p.o.partial : p.o.t.p) + size * (row * p.columns + column0);
             if (more) {
                 f.add(to, p.columns, p.rows - row0, p.columns - column0);
             }
-            f.store(to, p.columns, p.rows - row0, p.columns - column0, dtype);
+            if (size == 2 && p.columns % 8 == 0) {
+                f.store_lines(m.tiles, to, p.columns, p.rows - row0, p.columns - column0, dtype);
+            } else {
+                f.store(to, p.columns, p.rows - row0, p.columns - column0, dtype);
+            }
             return;
         }
     }
@@ -6960,10 +7058,16 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             planes<T, 0>(p, r, m, row, stage, column, weights, sum);
         } else if constexpr (DOWN && HELD) {
             if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
-                strips<T, 1>(p, r, m, row, stage, column, weights, down);
-            } else {
-                strips<T, 0>(p, r, m, row, stage, column, weights, down);
+                strips<T, PLAIN>(p, r, m, row, stage, column, weights, down);
+                return;
             }
+            if constexpr (U::ASYNC) {
+                if (adds(p)) {
+                    strips<T, ADDS>(p, r, m, row, stage, column, weights, down);
+                    return;
+                }
+            }
+            strips<T, ANY>(p, r, m, row, stage, column, weights, down);
         } else if constexpr (!DOWN) {
             if (ckci_k_afresh(p.as.region.taps) == CKCI_K_NEAR_TAPS) {
                 tiles<T, 1>(p, r, m, stage, column, weights);
@@ -6977,12 +7081,12 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
        rows of the filter, into the sums of three rows of positions, of which one is then complete. A chunk
        that begins at a row other than 0 goes on with the sums of the one before. On NVIDIA the next row is
        on its way from LDS meanwhile. */
-    template <class T, int PLAIN>
+    template <class T, int FORM>
     static CKCI_K_MEMBER void strips(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
                                      int32_t first, const unsigned char *stage, int32_t column, held &weights,
                                      strip &down)
     {
-        enum { AHEAD = U::ASYNC && PLAIN };
+        enum { AHEAD = U::ASYNC && FORM != ANY };
         const ckci_gpu_near &q = p.as.region;
         const int32_t end = U::ASYNC && first + q.chunk < r.rows ? first + q.chunk : r.rows;
         stage += column % 64 / Q * (Q * CKCI_K_HALF);
@@ -6992,7 +7096,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             typename U::sums(&sum)[3] = down.sum;
             operand pixels[3][TERMS];
             if (first == 0) {
-                targets<PLAIN>(p, r, m, tile, column + unit::channel(), -2, down.out);
+                targets<FORM>(p, r, m, tile, column + unit::channel(), -2, down.out);
                 CKCI_K_UNROLL(8)
                 for (int e = 0; e < U::SUMS; e++) {
                     sum[0].v[e] = sum[1].v[e] = 0;
@@ -7028,7 +7132,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                         }
                     }
                 }
-                write<T, PLAIN>(p, r, m, tile, row, column + unit::channel(), down.out, sum[0]);
+                write<T, FORM>(p, r, m, tile, row, column + unit::channel(), down.out, sum[0]);
                 sum[0] = sum[1];
                 sum[1] = sum[2];
             }
@@ -7191,11 +7295,11 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     {
         places out;
         if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
-            targets<1>(p, r, m, tile, channel, 0, out);
-            write<T, 1>(p, r, m, tile, 0, channel, out, sum);
+            targets<PLAIN>(p, r, m, tile, channel, 0, out);
+            write<T, PLAIN>(p, r, m, tile, 0, channel, out, sum);
         } else {
-            targets<0>(p, r, m, tile, channel, 0, out);
-            write<T, 0>(p, r, m, tile, 0, channel, out, sum);
+            targets<ANY>(p, r, m, tile, channel, 0, out);
+            write<T, ANY>(p, r, m, tile, 0, channel, out, sum);
         }
     }
 
@@ -7213,7 +7317,20 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         }
     }
 
-    template <int PLAIN>
+    /* What is known of the epilogue where sums go to memory: nothing, that there is none, that it is linear
+       and no D tensor lies as the output (NVIDIA: such strips go on as fast as plain ones). */
+    enum { ANY, PLAIN, ADDS };
+
+    static CKCI_K_MEMBER bool adds(const ckci_gpu_conv &p)
+    {
+        bool good = p.as.region.whole && p.o.form == CKCI_FORM_LINEAR && !p.o.scale && !p.o.shift;
+        for (int32_t d = 0; d < p.o.adds; d++) {
+            good = good && p.o.d[d].line == CKCI_LINE_CHANNELS;
+        }
+        return good;
+    }
+
+    template <int FORM>
     static CKCI_K_MEMBER void targets(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                       int32_t tile, int32_t channel, int32_t row, places &out)
     {
@@ -7228,7 +7345,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             out.rows[piece] = r.holds(p.as.region, i, s) ? r.rows : 0;
             out.to[piece] = first + (int64_t)s.offset * CKCI_K_HALF;
         }
-        if constexpr (!PLAIN && U::ASYNC) {
+        if constexpr (FORM != PLAIN && U::ASYNC) {
             CKCI_K_UNROLL(8)
             for (int j = 0; j < unit::RUN; j++) {
                 out.shift[j] = 0;
@@ -7237,7 +7354,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             for (int d = 0; d < p.o.adds && p.o.form == CKCI_FORM_LINEAR; d++) {
                 if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
                     float more[unit::RUN];
-                    ckci_k_load_channels<unit::RUN>(p.o.d[d], channel, more);
+                    ckci_k_load_channels<unit::RUN>(p.o.d[d], 0, channel, more);
                     CKCI_K_UNROLL(8)
                     for (int j = 0; j < unit::RUN; j++) {
                         out.shift[j] = fmaf(p.o.beta, more[j], out.shift[j]);
@@ -7248,6 +7365,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     }
 
     /* The closed form of sums that go to `to`, without the factors of mid. */
+    template <int FORM>
     static CKCI_K_MEMBER void linear(const ckci_gpu_target &o, const places &out, const unsigned char *to,
                                      run_sums &own)
     {
@@ -7256,7 +7374,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             own.v[j] = fmaf(o.alpha, own.v[j], out.shift[j]);
         }
         CKCI_K_UNROLL(1)
-        for (int d = 0; d < o.adds; d++) {
+        for (int d = 0; FORM != ADDS && d < o.adds; d++) {
             if (o.d[d].line == CKCI_LINE_OUTPUT) {
                 float more[unit::RUN];
                 const int64_t at = (to - o.t.p) / CKCI_K_HALF * ckci_k_size(o.d[d].dtype);
@@ -7270,10 +7388,9 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         ckci_k_limit(o, own.v);
     }
 
-    /* The sums of such a row (before the first one: of none) to memory. PLAIN: without an epilogue. AMD
-       computes epilogues element by element: with more code clang 19 wants scalars from vector registers on
-       gfx11. */
-    template <class T, int PLAIN>
+    /* The sums of such a row (before the first one: of none) to memory. AMD computes epilogues element by
+       element: with more code clang 19 wants scalars from vector registers on gfx11. */
+    template <class T, int FORM>
     static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                     int32_t tile, int32_t row, int32_t channel, places &out,
                                     typename U::sums &sum)
@@ -7288,13 +7405,16 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 own.v[j] = sum.v[unit::sum(piece, j)];
             }
             const bool good = (uint32_t)row < (uint32_t)out.rows[piece];
-            if constexpr (PLAIN) {
+            if constexpr (FORM != ANY) {
                 if (good) {
+                    if constexpr (FORM == ADDS) {
+                        linear<ADDS>(p.o, out, out.to[piece], own);
+                    }
                     store<T>(out.to[piece], own);
                 }
             } else if (U::ASYNC && good && p.as.region.whole && p.o.form == CKCI_FORM_LINEAR && !p.o.scale &&
                        !p.o.shift) {
-                linear(p.o, out, out.to[piece], own);
+                linear<ANY>(p.o, out, out.to[piece], own);
                 store<T>(out.to[piece], own);
             } else if (U::ASYNC && good && p.as.region.whole && p.o.form != CKCI_FORM_SINGLE) {
                 ckci_k_near_line(p, own, out.to[piece], channel);
@@ -7303,7 +7423,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 const int32_t i = tile * 16 + unit::position(piece);
                 ckci_k_near_finish(p, r.n, r.z, r.y + row, r.x, i, m.position[i], channel, own);
             }
-            if constexpr (PLAIN || U::ASYNC) {
+            if constexpr (FORM == PLAIN || U::ASYNC) {
                 out.to[piece] += CKCI_K_HALF * ckci_k_near_steps(p.o.t).y;
             }
         }
@@ -8227,17 +8347,25 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                     }
                 }
             }
+            float shift[U::CHUNKS][8];
             if (p.o.form == CKCI_FORM_STORE) {
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < TILES; i++) {
-                    store<T, 1>(p, t, row0 + i * 16, channel0, sum[i]);
+                    store<T, PLAIN>(p, t, row0 + i * 16, channel0, shift, sum[i]);
+                }
+                continue;
+            }
+            if (added(p, channel0, shift)) {
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < TILES; i++) {
+                    store<T, ADDS>(p, t, row0 + i * 16, channel0, shift, sum[i]);
                 }
                 continue;
             }
             /* the code of the epilogue stands once: it takes the first sums, and the others move up */
             CKCI_K_UNROLL(1)
             for (int i = 0; i < TILES; i++) {
-                store<T, 0>(p, t, row0 + i * 16, channel0, sum[0]);
+                store<T, ANY>(p, t, row0 + i * 16, channel0, shift, sum[0]);
                 CKCI_K_UNROLL(4)
                 for (int j = 0; j < (TILES - 1) * 4; j++) {
                     sum[j / 4][j % 4] = sum[j / 4 + 1][j % 4];
@@ -8246,11 +8374,46 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
         }
     }
 
-    /* PLAIN: without an epilogue. */
-    template <class T, int PLAIN>
-    static CKCI_K_MEMBER void store(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
-                                    int32_t channel0, const typename U::sums (&sum)[4])
+    /* What is known of the epilogue: nothing, that there is none, that it is linear with D tensors that have a
+       number for each channel. */
+    enum { ANY, PLAIN, ADDS };
+
+    /* The sums of those for a thread's channels; false: it is not so. */
+    static CKCI_K_MEMBER bool added(const ckci_gpu_stem &p, int32_t channel0, float (&shift)[U::CHUNKS][8])
     {
+        bool good = p.o.form == CKCI_FORM_LINEAR && !p.o.scale && !p.o.shift;
+        CKCI_K_UNROLL(4)
+        for (int u = 0; u < U::CHUNKS; u++) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                shift[u][i] = 0;
+            }
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t d = 0; good && d < p.o.adds; d++) {
+            good = p.o.d[d].line == CKCI_LINE_CHANNELS;
+            CKCI_K_UNROLL(4)
+            for (int u = 0; u < U::CHUNKS; u++) {
+                const int32_t k = channel0 + U::chunk_channel(u);
+                if (good && k < p.k) {
+                    float more[8];
+                    ckci_k_load_channels<8>(p.o.d[d], 0, k, more);
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < 8; i++) {
+                        shift[u][i] = fmaf(p.o.beta, more[i], shift[u][i]);
+                    }
+                }
+            }
+        }
+        return good;
+    }
+
+    template <class T, int FORM>
+    static CKCI_K_MEMBER void store(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
+                                    int32_t channel0, const float (&shift)[U::CHUNKS][8],
+                                    const typename U::sums (&sum)[4])
+    {
+        (void)shift;
         const int32_t sy = (int32_t)p.o.t.stride[4], sx = (int32_t)p.o.t.stride[5];
         unsigned char *image = p.o.t.p + CKCI_K_HALF * (t.n * p.o.t.stride[1] + channel0);
         CKCI_K_UNROLL(2)
@@ -8270,7 +8433,13 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                 for (int i = 0; i < 8; i++) {
                     x[i] = U::chunk(sum, u, h, i);
                 }
-                if (!PLAIN && channel0 + k < p.k) {
+                if constexpr (FORM == ADDS) {
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < 8; i++) {
+                        x[i] = fmaf(p.o.alpha, x[i], shift[u][i]);
+                    }
+                    ckci_k_limit(p.o, x);
+                } else if (FORM == ANY && channel0 + k < p.k) {
                     ckci_k_epilogue<8, false>(p.o, x, to + CKCI_K_HALF * k, channel0 + k);
                 }
                 CKCI_K_UNROLL(4)
@@ -9168,7 +9337,7 @@ template <class S> struct ckci_k_tile_sums {
                 const bool good = column(j) < columns;
                 float more[4] = {0, 0, 0, 0};
                 if (good && !output) {
-                    ckci_k_load_channels<4>(t, channel + column(j), more);
+                    ckci_k_load_channels<4>(t, 0, channel + column(j), more);
                 }
                 CKCI_K_UNROLL(16)
                 for (int i = 0; i < S::RM; i++) {

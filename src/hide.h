@@ -14,6 +14,8 @@
 #undef ACROSS_STRIPS
 #pragma push_macro("ADD")
 #undef ADD
+#pragma push_macro("ADDS")
+#undef ADDS
 #pragma push_macro("ADD_RELU")
 #undef ADD_RELU
 #pragma push_macro("AFFINE")

@@ -10,6 +10,7 @@
 #pragma pop_macro("ACROSS")
 #pragma pop_macro("ACROSS_STRIPS")
 #pragma pop_macro("ADD")
+#pragma pop_macro("ADDS")
 #pragma pop_macro("ADD_RELU")
 #pragma pop_macro("AFFINE")
 #pragma pop_macro("AFTER")

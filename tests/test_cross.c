@@ -11,6 +11,7 @@
      dense     f32 with channels last, as the GPU's tuned kernels want it
      depthwise each way in which the GPU's kernels walk
      sides     bwd_weight of small groups, K other than C, on matrix units
+     planes    channels first on matrix units: products for each image, weights that are turned
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
    every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none; or on
    the GPU's instances: every second or fourth one, in turns, where it is simulated (with CKCONV_TEST_QUICK=1
@@ -946,6 +947,61 @@ static void part_sides(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
+  planes: channels first on matrix units, with taps side by side in the weights. 1x1 layers are products for
+  each image (positions in multiples of 8; of channels that fill tiles, that end inside a step of the reduction,
+  of more images than a mask of taps has bits); of larger filters weights are turned before or after, dwei of
+  more than a MiB.
+*/
+static const block_case planes[] = {
+    {2, 1, 3, 192, 64, {1, 1, 0}, {9, 24, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 24, 40, {1, 1, 0}, {8, 11, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 5, 136, 72, {1, 0, 0}, {328, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 33, 16, 16, {1, 1, 0}, {8, 8, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {3, 1, 2, 64, 128, {1, 1, 1}, {3, 5, 8}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 72, 64, {1, 1, 0}, {7, 7, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 1, 72, 64, {3, 3, 0}, {5, 6, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 2, 1, 64, 40, {3, 3, 0}, {5, 6, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 1, 1, 272, 256, {3, 3, 0}, {3, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+};
+
+static void part_planes(void)
+{
+    static const int kinds[] = {5, 6}; /* f16, bf16 */
+    const int count = (int)(sizeof planes / sizeof planes[0]);
+    const long before = runs;
+    for (int i = 0; i < count * 3; i++) {
+        const ckconv_op op = passes[i % 3];
+        naive_case c;
+        ckconv_plan plan;
+        ckconv_options options;
+        ckconv_conv_desc d;
+        test_rng r = test_seed((uint64_t)i + 88);
+        memset(&options, 0, sizeof options);
+        options.engine = test_engine();
+        set_block(&d, &planes[i / 3]);
+        set_types(&d, &types[kinds[i % 2]], op);
+        set_layout(&d, NAIVE_IN, CKCONV_NGCHW, &r);
+        set_layout(&d, NAIVE_WEI, CKCONV_GKCYX, &r);
+        set_layout(&d, NAIVE_OUT, CKCONV_NGCHW, &r);
+        naive_make(&c, op, &d, 0);
+        fill_case(&c, (uint64_t)i + 3900001u);
+        problems++;
+        if (naive_plan(&c, &plan, &options, &devices[0])) {
+            for (int32_t j = 0; j < ckconv_instance_count(); j++) {
+                const ckconv_family family = ckconv_instance_family(j);
+                if ((family == CKCONV_FAMILY_MMA || family == CKCONV_FAMILY_MFMA ||
+                     family == CKCONV_FAMILY_WMMA) &&
+                    ckconv_instance_does(j, op)) {
+                    run_instance(&c, &plan, j, 1);
+                }
+            }
+        }
+        naive_free(&c);
+    }
+    printf("planes: %d problems, %ld runs\n", count * 3, runs - before);
+}
+
+/*------------------------------------------------------------------------------------------------------------
   wide: what is written is wider than what is read, dense, in small groups, in first layers and depthwise
 */
 static void part_wide(void)
@@ -1015,8 +1071,8 @@ static void check_executed(void)
     }
 }
 
-/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides or wide, runs that part
-   alone. */
+/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides, planes or wide, runs that
+   part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -1053,6 +1109,9 @@ int main(int argc, char **argv)
     }
     if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "sides") == 0)) {
         part_sides();
+    }
+    if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "planes") == 0)) {
+        part_planes();
     }
     if (strcmp(only, "") == 0 || strcmp(only, "wide") == 0) {
         part_wide();

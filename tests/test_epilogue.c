@@ -304,8 +304,9 @@ static void part_alias(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
-  outputs that kernels write by lines (aligned, channels a multiple of 8), with D tensors that lie as the
-  output, that have one number for each channel, and that lie nearly so: one of these lies otherwise
+  outputs that kernels write by lines (aligned, channels a multiple of 8; or channels first, positions so), with
+  D tensors that lie as the output, that have one number for each channel, and that lie nearly so: one of these
+  lies otherwise
 */
 static const shape_row line_shapes[] = {
     {2, 1, 2, 64, 64, {3, 3, 0}, {9, 8, 0}, 1, 1, 1},     /* dense */
@@ -325,9 +326,11 @@ static const shape_row line_shapes[] = {
     {3, 32, 1, 1, 1, {3, 3, 3}, {4, 6, 8}, 1, 1, 1},      /* planes */
     {1, 16, 2, 1, 1, {9, 0, 0}, {64, 0, 0}, 1, 4, 4},     /* long rows */
     {1, 1, 2, 24, 48, {3, 0, 0}, {33, 0, 0}, 1, 1, 1},    /* 1D */
+    {2, 1, 3, 192, 64, {1, 1, 0}, {9, 24, 0}, 1, 0, 0},   /* channels first: a product for each image */
+    {1, 1, 2, 64, 192, {1, 0, 0}, {152, 0, 0}, 1, 0, 0},
 };
 #define LINE_SHAPES ((int)(sizeof line_shapes / sizeof line_shapes[0]))
-enum { LINE_FORMS = 8 };
+enum { LINE_FORMS = 8, LINE_IMAGES = 2 }; /* the last ones */
 
 /* 0, 1: a number for each channel, of the output's type or f32; 2, 3: as the output, likewise; 4: one number;
    5: every other number of a vector; 6: as the output but for one stride; 7: a vector that is not aligned. */
@@ -371,7 +374,7 @@ static void part_lines(void)
         test_rng r = test_seed((uint64_t)i + 12000);
         make_desc(&d, shape, type, op);
         const int w = naive_written(op);
-        if (i % 5 == 4) {
+        if (i % 5 == 4 || shape >= line_shapes + LINE_SHAPES - LINE_IMAGES) {
             d.in.layout = d.out.layout = CKCONV_NGCHW;
         }
         ckconv_element_op *epilogue = written_op(&d, op);

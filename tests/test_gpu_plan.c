@@ -261,33 +261,55 @@ static void test_few(void)
     }
 }
 
-/* Channels first on matrix units: tensors that only lie otherwise are moved by the kernels of transforms,
-   before and after, not packed or written element by element. `kernels`: the first letters of each launch. */
+/* Channels first on matrix units: 1x1 layers are a product for each image, which reads and writes tensors as
+   they lie where a plane is a multiple of 16 bytes; else tensors that only lie otherwise, weights too, are moved
+   by the kernels of transforms, before and after, not packed or written element by element. `kernels`: the
+   first letters of each launch. */
 static void test_channels_first(void)
 {
     static const struct {
+        const char *arch;
         ckconv_op op;
-        int64_t k, c, filter;
-        const char *kernels[4];
+        int64_t k, c, filter, input;
+        const char *kernels[5];
     } rows[] = {
-        {CKCONV_FWD, 256, 64, 1, {"move_turn", "matrix_gather", "move_turn"}},
-        {CKCONV_BWD_DATA, 256, 64, 1, {"move_turn", "matrix_", "move_turn"}},
-        {CKCONV_BWD_WEIGHT, 256, 64, 1, {"move_turn", "move_turn", "matrix_weight", "reduce"}},
-        {CKCONV_FWD,
+        {"sm_90", CKCONV_FWD, 256, 64, 1, 56, {"matrix_back"}},
+        {"sm_80", CKCONV_FWD, 24, 40, 1, 56, {"matrix_back"}},
+        {"gfx942", CKCONV_FWD, 256, 64, 1, 56, {"move_turn", "matrix_gather"}},
+        {"gfx1100", CKCONV_FWD, 256, 64, 1, 56, {"move_turn", "matrix_gather"}},
+        {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 56, {"move_turn", "matrix_back"}}, /* weights */
+        {"sm_90", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
+        {"gfx942", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
+        {"sm_90", CKCONV_FWD, 256, 64, 1, 57, {"move_turn", "matrix_gather", "move_turn"}},
+        {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 57, {"move_turn", "matrix_", "move_turn"}},
+        {"sm_90", CKCONV_BWD_WEIGHT, 256, 64, 1, 57, {"move_turn", "move_turn", "matrix_weight", "reduce"}},
+        {"sm_90", CKCONV_FWD, 512, 512, 3, 14, {"move_turn", "move_turn", "matrix_gather", "move_turn"}},
+        {"sm_90", CKCONV_BWD_DATA, 512, 512, 3, 14, {"move_turn", "move_turn", "matrix_back", "move_turn"}},
+        {"sm_90",
+         CKCONV_BWD_WEIGHT,
+         2048,
+         512,
+         3,
+         2,
+         {"move_turn", "move_turn", "matrix_weight", "move_turn"}},
+        {"sm_90",
+         CKCONV_FWD,
          256,
          60,
          1,
+         56,
          {"pack", "pack_data", "matrix_gather", "move_turn"}}, /* zeros beside channels */
     };
     for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
         static ckconv_launch l[8];
-        ckconv_conv_desc d = cube(2, 56, rows[i].filter, 1, 1);
+        ckconv_conv_desc d = cube(2, rows[i].input, rows[i].filter, 1, 1);
         ckconv_device device;
         ckconv_error err;
         ckconv_plan plan;
         ckconv_args a;
         int32_t count = 0;
         d.n = 64;
+        d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = rows[i].filter / 2;
         d.k = rows[i].k;
         d.c = rows[i].c;
         d.in.dtype = CKCONV_BF16;
@@ -303,14 +325,14 @@ static void test_channels_first(void)
         a.dout = rows[i].op == CKCONV_FWD ? NULL : a.dout;
         a.wei = rows[i].op == CKCONV_BWD_WEIGHT ? NULL : a.wei;
         a.dwei = rows[i].op == CKCONV_BWD_WEIGHT ? a.dwei : NULL;
-        if (!CHECK_OK(ckconv_device_named("sm_90", &device, &err), err) ||
+        if (!CHECK_OK(ckconv_device_named(rows[i].arch, &device, &err), err) ||
             !CHECK_PLAN(ckconv_plan_conv(&plan, rows[i].op, &d, NULL, &device, &err), err) ||
             !CHECK_OK(ckconv_plan_launches(&plan, &a, (void *)((uintptr_t)4 << 50),
                                            (size_t)plan.workspace_bytes, l, 8, &count, &err),
                       err)) {
             continue;
         }
-        for (int j = 0; j < 4; j++) {
+        for (int j = 0; j < 5; j++) {
             const char *name = j < count ? l[j].kernel + strlen("ckconv_k_") : "";
             const char *want = rows[i].kernels[j] != NULL ? rows[i].kernels[j] : "";
             CHECK_MSG(*want != '\0' ? strncmp(name, want, strlen(want)) == 0 : *name == '\0',
@@ -749,6 +771,15 @@ static void test_empty(void)
         d.k = d.c = i / 45 == 0 ? 1 : 64;
         CHECK_OK(ckconv_plan_conv(&plan, (ckconv_op)(CKCONV_FWD + i / 15 % 3), &d, NULL, &device, &err), err);
         CHECK(plan.split_k == 1);
+    }
+    d = cube(2, 16, 1, 1, 1);
+    d.n = 0;
+    d.c = d.k = 64;
+    d.in.dtype = CKCONV_F16;
+    d.in.layout = d.out.layout = CKCONV_NGCHW;
+    for (int i = 0; i < 5 * 3; i++) {
+        const ckconv_device device = named(archs[i % 5]);
+        CHECK_OK(ckconv_plan_conv(&plan, (ckconv_op)(CKCONV_FWD + i / 5), &d, NULL, &device, &err), err);
     }
     d = cube(2, 9, 3, 1, 1);
     d.n = 0;

@@ -100,7 +100,8 @@ enum {
 
 /* How a D tensor lies, in any form but SINGLE. */
 enum {
-    CKCI_LINE_CHANNELS, /* one number for each channel of all groups, d.stride[2] apart (0: one for all) */
+    CKCI_LINE_CHANNELS, /* one number for each channel of all groups, d.stride[2] apart (0: one for all);
+                           o.across: channels are the target's rows, d.stride[5] apart */
     CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
 };
 
@@ -124,6 +125,7 @@ typedef struct ckci_gpu_target {
     int32_t num_d;
     ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
     int32_t form, adds;   /* D tensors that the closed form adds */
+    int32_t across;       /* its rows (x) are channels, its columns positions (ckci_image_product) */
     float alpha, beta, low, high;          /* of the closed form */
     double alpha_d, beta_d, low_d, high_d; /* of f64: conversions take long on GPUs */
 } ckci_gpu_target;

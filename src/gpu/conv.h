@@ -133,8 +133,9 @@ CKCI_FN int32_t ckci_aligned_columns(const ckci_tensor *t, int64_t columns)
 }
 
 /* How D tensor d lies beside the written tensor t: a CKCI_LINE, or -1. One number for each channel: its step
-   from channel to channel becomes d's stride[2], though K or C be 1. */
-CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
+   from channel to channel becomes d's stride[2], though K or C be 1. across: channels are rows, the same ones
+   in each group. */
+CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, int across, ckci_gpu_extra *d)
 {
     int known = t->dtype == CKCONV_F64
                     ? d->dtype == CKCONV_F64
@@ -142,8 +143,11 @@ CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, ckci_gpu_extra *d)
     int channels = known, output = known && (uintptr_t)d->p % 16 == 0;
     for (int i = 0; i < 6; i++) {
         int several = t->len[i] > 1;
-        channels = channels && (i == 0 || i == 2 || !several || d->stride[i] == 0);
+        channels = channels && ((across ? i == 5 : i == 0 || i == 2) || !several || d->stride[i] == 0);
         output = output && (!several || d->stride[i] == t->stride[i]);
+    }
+    if (channels && across) {
+        return CKCI_LINE_CHANNELS;
     }
     int64_t step = t->len[2] > 1 ? d->stride[2] : t->len[0] > 1 ? d->stride[0] : 0;
     if (channels && (t->len[0] <= 1 || d->stride[0] == step * t->len[2])) {
@@ -193,7 +197,7 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
                                                     : CKCI_EXTRA_KEEP;
     }
     for (int32_t j = 0; j < o->adds; j++) {
-        o->d[j].line = ckci_find_line(&o->t, &o->d[j]);
+        o->d[j].line = ckci_find_line(&o->t, o->across, &o->d[j]);
         o->form = o->d[j].line < 0 ? CKCI_FORM_SINGLE : o->form;
     }
 }

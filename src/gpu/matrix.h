@@ -12,6 +12,10 @@
 #include "gpu/depth_matrix.h"
 #include "gpu/move.h"
 
+/* What packs weights: a kernel that converts, pads and merges, or the one of transforms, which does none of
+   it and comes near a copy's bandwidth. */
+enum { CKCI_PACK = 1, CKCI_PACK_MOVE };
+
 /* A matrix plan of one convolution. */
 typedef struct ckci_matrix {
     ckci_conv conv;    /* as the kernel sees it: groups merged, packed tensors */
@@ -19,10 +23,11 @@ typedef struct ckci_matrix {
     int64_t bytes;     /* workspace so far: sums of parts, packed weights, packed tensors */
     int32_t split;     /* parts */
     int32_t fold;      /* bwd_weight: the sums of parts are added by a launch of its own */
-    int32_t pack;      /* weights are packed */
+    int32_t pack;      /* weights are packed: a CKCI_PACK, 0: no */
     int32_t data[3];   /* in, -, out: these tensors are packed */
-    int32_t turned;    /* fwd, bwd_data: what is written lies in workspace first, channels last */
+    int32_t turned;    /* what is written lies in workspace first, channels last */
     int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
+    int32_t images;    /* conv is a product for each image (ckci_image_product) */
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
@@ -148,24 +153,26 @@ CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, 
 }
 
 /* The filter's size: see ckci_k_hole in kernels/matrix. */
+enum { CKCI_MOST_TAPS = 128 };
 CKCI_FN ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
 {
     int64_t taps = p->filter[0] * p->filter[1] * p->filter[2],
             sum = p->filter[0] + p->filter[1] + p->filter[2];
     int several = (p->filter[0] > 1) + (p->filter[1] > 1) + (p->filter[2] > 1);
     *ranges = sum > 31;
-    return taps <= 128 && (sum <= 31 || several == 1)
+    return taps <= CKCI_MOST_TAPS && (sum <= 31 || several == 1)
                ? CKCONV_OK
                : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                           "tiles take filters of up to 128 taps, along several axes of sizes whose sum is "
+                           "tiles take filters of up to %d taps, along several axes of sizes whose sum is "
                            "31 or less (an axis without taps counts 1); here %lld taps, sum %lld",
-                           CKCI_LL(taps), CKCI_LL(sum));
+                           (int)CKCI_MOST_TAPS, CKCI_LL(taps), CKCI_LL(sum));
 }
 
-/* Weights as gather kernels read them: [g][column][taps][channel of the reduction], dense. */
-CKCI_FN void ckci_packed_weights(const ckci_conv *p, ckconv_dtype type, unsigned char *ws, ckci_tensor *t)
+/* Weights as gather kernels read them: [g][column][taps][channel of the reduction], dense; back: of bwd_data,
+   whose columns are c. */
+CKCI_FN void ckci_packed_weights(const ckci_conv *p, int back, ckconv_dtype type, unsigned char *ws,
+                                 ckci_tensor *t)
 {
-    int back = p->op == CKCONV_BWD_DATA;
     int64_t columns = back ? p->c : p->k, red = back ? p->k : p->c;
     memset(t, 0, sizeof *t);
     t->p = ws;
@@ -210,7 +217,8 @@ CKCI_FN double ckci_move_cost(const ckconv_device *device, double bytes)
 CKCI_FN int ckci_matrix_moves(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
 {
     return CKCI_KEEP_MOVE && m->terms == 1 && !m->pairs && t->dtype == packed->dtype &&
-           t->compute == packed->compute && t->op.kind == CKCONV_PASS && t->len[2] == packed->len[2];
+           t->compute == packed->compute && t->op.kind == CKCONV_PASS && t->len[1] == packed->len[1] &&
+           t->len[2] == packed->len[2];
 }
 
 /* A first layer: few channels, and a stride along x that lets two neighbours be one pixel of eight. */
@@ -271,12 +279,32 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     m->packing += ckci_matrix_moves(m, t, &packed) ? ckci_move_cost(device, (double)bytes)
                                                    : ckci_pack_cost(device, (double)bytes);
     *t = packed;
+    t->stride[0] *= t->len[0] > 1; /* images' products read one "group" again */
     return CKCONV_OK;
 }
 
-/* What is written, channels first: by lines to workspace if that has room, and turned from there. Not where D
-   tensors lie as it does: they would have to be turned, too. Below a MiB a second launch, of some
-   microseconds, takes longer than numbers that are written one by one. */
+/* Workspace for what is written, as `dense` lies, which a move turns from there into *t; if that has room, and
+   above a MiB: below, a second launch, of some microseconds, takes longer than numbers that are written one by
+   one. */
+CKCI_FN void ckci_matrix_turn_later(ckci_matrix *m, ckci_tensor *t, ckci_tensor *dense,
+                                    const ckconv_device *device, int64_t limit, unsigned char *ws)
+{
+    int64_t bytes = ckci_saturating_mul(ckci_count(dense), (int64_t)ckci_size(dense->dtype)),
+            before = m->bytes;
+    if (bytes < 1 << 20) {
+        return;
+    }
+    if (ckci_matrix_take(m, bytes, limit, ws, &dense->p, NULL) != CKCONV_OK) {
+        m->bytes = before;
+        return;
+    }
+    m->turned = 1;
+    m->packing += ckci_move_cost(device, (double)bytes);
+    *t = *dense;
+}
+
+/* What is written, channels first: by lines to workspace, channels last. Not where D tensors lie as it does:
+   they would have to be turned, too. */
 CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int64_t limit, unsigned char *ws)
 {
     ckci_conv *c = &m->conv;
@@ -294,19 +322,28 @@ CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int
     packed.stride[4] = ckci_saturating_mul(packed.stride[5], packed.len[5]);
     packed.stride[3] = ckci_saturating_mul(packed.stride[4], packed.len[4]);
     packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
-    int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(packed.stride[1], packed.len[1]),
-                                        (int64_t)ckci_size(packed.dtype));
-    int64_t before = m->bytes;
-    if (!fits || bytes < 1 << 20) {
-        return;
+    if (fits) {
+        ckci_matrix_turn_later(m, t, &packed, device, limit, ws);
     }
-    if (ckci_matrix_take(m, bytes, limit, ws, &packed.p, NULL) != CKCONV_OK) {
-        m->bytes = before;
-        return;
+}
+
+/* dwei with taps side by side, as PyTorch has it: in the order of its sums to workspace. */
+CKCI_FN void ckci_matrix_turned_weights(ckci_matrix *m, const ckconv_device *device, int64_t limit,
+                                        unsigned char *ws)
+{
+    ckci_conv *c = &m->conv;
+    ckci_tensor *t = &c->t[CKCI_WEI], dense = *t;
+    ckci_gpu_target target;
+    ckci_set_target(c, &target);
+    if (CKCI_KEEP_MOVE && m->merge == 1 && target.form == CKCI_FORM_STORE && !ckci_weights_as_sums(t)) {
+        ckci_packed_weights(c, 0, t->dtype, NULL, &dense);
+        dense.compute = t->compute;
+        dense.plain = t->plain;
+        dense.op = t->op;
+        if (ckci_weights_as_sums(&dense)) {
+            ckci_matrix_turn_later(m, t, &dense, device, limit, ws);
+        }
     }
-    m->turned = 1;
-    m->packing += ckci_move_cost(device, (double)bytes);
-    *t = packed;
 }
 
 /* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows
@@ -521,11 +558,80 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     m->l.grid = tiles * best;
 }
 
+/* A tensor of the caller's, [1][n][channels][z][y][x], as one of images' products: [n][1][positions][1][1]
+   [channels]. Zero: positions do not lie `apart` each other. */
+CKCI_FN int ckci_image_tensor(const ckci_tensor *t, const ckci_conv *p, int64_t apart, ckci_tensor *image)
+{
+    int64_t next = apart, positions = 1;
+    int dense = 1;
+    for (int i = 5; i >= 3; i--) {
+        dense = dense && (p->input[i - 3] <= 1 || t->stride[i] == next);
+        next *= p->input[i - 3];
+        positions *= p->input[i - 3];
+    }
+    const int64_t len[6] = {p->n, 1, positions, 1, 1, t->len[2]};
+    const int64_t stride[6] = {t->stride[1], 0, apart, 0, 0, t->stride[2]};
+    *image = *t;
+    memcpy(image->len, len, sizeof len);
+    memcpy(image->stride, stride, sizeof stride);
+    return dense;
+}
+
+/* 1x1 layers, channels first, are a product for each image: out = wei * in, din = wei' * dout, matrices of
+   [channels][positions] that the unit reads and writes as they lie. It is computed as bwd_data of other
+   tensors, of which `image` becomes the problem: groups are images, rows are the channels of what is written,
+   its columns and those of the "weights" positions; wei is what bwd_data reads, the same for all groups. (AMD
+   turns the "weights" before, and still not what is written.) Zero: p is no such layer. */
+CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
+{
+    const int back = p->op == CKCONV_BWD_DATA;
+    const ckci_tensor *read = &p->t[back ? CKCI_OUT : CKCI_IN], *written = &p->t[back ? CKCI_IN : CKCI_OUT],
+                      *w = &p->t[CKCI_WEI];
+    const int64_t red = back ? p->k : p->c, positions = p->input[0] * p->input[1] * p->input[2];
+    if (!CKCI_KEEP_BACK_HALF || p->op == CKCONV_BWD_WEIGHT || p->g != 1 || p->n < 1 || !ckci_pointwise(p) ||
+        positions < 64 || positions % 8 != 0 || red < 8 || red % 8 != 0 || read->stride[2] == 1 ||
+        written->stride[2] == 1 || written->len[2] < 16) {
+        return 0;
+    }
+    *image = *p;
+    int fits = ckci_image_tensor(written, p, 1, &image->t[CKCI_IN]);
+    for (int i = 0; i < p->num_d; i++) {
+        fits = fits && ckci_image_tensor(&p->d[i], p, p->d[i].stride[5], &image->d[i]);
+    }
+    fits = fits && ckci_image_tensor(read, p, 1, &image->t[CKCI_WEI]);
+    ckci_tensor *b = &image->t[CKCI_WEI], *a = &image->t[CKCI_OUT];
+    b->len[1] = red;
+    b->len[5] = 1;
+    b->stride[1] = b->stride[5];
+    b->stride[5] = 0;
+    *a = *w;
+    const int64_t len[6] = {1, 1, red, 1, 1, written->len[2]};
+    const int64_t stride[6] = {0, 0, w->stride[back ? 1 : 2], 0, 0, w->stride[back ? 2 : 1]};
+    memcpy(a->len, len, sizeof len);
+    memcpy(a->stride, stride, sizeof stride);
+    image->op = CKCONV_BWD_DATA;
+    image->g = p->n;
+    image->n = 1;
+    image->k = red;
+    image->c = positions;
+    image->input[2] = image->output[2] = written->len[2];
+    for (int i = 0; i < 3; i++) {
+        image->input[i] = image->output[i] = i == 2 ? written->len[2] : 1;
+        image->stride[i] = image->dilation[i] = 1;
+    }
+    return fits && ckci_matrix_reads(b, "", a->compute, positions, NULL) == CKCONV_OK &&
+           ckci_size(ckci_matrix_stored(a->compute)) == 2;
+}
+
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
                                          unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
 {
+    ckci_conv image;
+    int images = tile->form == CKCI_TILE_HALF && ckci_image_product(p, &image);
+    p = images ? &image : p;
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
+    m->images = images;
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
     int back = p->op == CKCONV_BWD_DATA, which = back ? CKCI_OUT : CKCI_IN;
@@ -540,17 +646,28 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile->rows / positions + 2, beyond, err));
     int as_is = m->merge == 1 && red == before;
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
-    int across = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is && red % 64 == 0 &&
-                 ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
+    int one = c->filter[0] * c->filter[1] * c->filter[2] == 1;
+    int may = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is && (one || red % 64 == 0),
+        across = may && ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
-        m->pack = 1;
-        ckci_packed_weights(c, type, NULL, w);
-        CKCI_TRY(ckci_matrix_take(m, ckci_saturating_mul(ckci_count(w), size), limit, ws, &w->p, err));
-        m->packing += 6e5;
+        ckci_tensor from = *w;
+        across = may && c->c % 8 == 0;
+        ckci_packed_weights(c, back && !across, type, NULL, w);
+        m->pack =
+            as_is && ckci_matrix_moves(m, &from, w) && (across || !back || one) ? CKCI_PACK_MOVE : CKCI_PACK;
+        if (m->pack == CKCI_PACK && across) {
+            across = 0;
+            ckci_packed_weights(c, 1, type, NULL, w);
+        }
+        int64_t bytes = ckci_saturating_mul(ckci_count(w), size);
+        CKCI_TRY(ckci_matrix_take(m, bytes, limit, ws, &w->p, err));
+        m->packing += m->pack == CKCI_PACK_MOVE ? ckci_move_cost(device, (double)bytes)
+                                                : ckci_pack_cost(device, (double)bytes);
     }
-    if (ckci_count(w) > INT32_MAX / 4) {
+    int64_t weights = ckci_count(w) / (images ? p->g : 1); /* the images' own offset has 64 bits */
+    if (weights > INT32_MAX / 4) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take 2^29 weights; here %lld",
-                         CKCI_LL(ckci_count(w)));
+                         CKCI_LL(weights));
     }
     int64_t reach = ckci_saturating_mul(m->tile->columns, w->stride[back ? 2 : 1]);
     reach = ckci_saturating_add(reach, ckci_saturating_mul(red, w->stride[back ? 1 : 2]));
@@ -564,12 +681,16 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     ckci_matrix_turned(m, device, limit, ws);
     ckci_make_gpu_conv(c, k);
+    if (images) {
+        k->o.across = 1;
+        ckci_set_form(&k->o);
+    }
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
     ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0;
+    k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0 || (across && one);
     const ckci_architecture *row = ckci_find_architecture(device->arch);
     if (tile->rows == 256 && tile->columns == 256 &&
         (!k->taps_inside || k->ranges || !row || row->quirk == CKCI_QUIRK_NO_256)) {
@@ -668,18 +789,38 @@ CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int w
         ckci_saturating_mul(ckci_ceil_div(k->positions, 2048 >> k->log_c), (int64_t)k->tiles_c * k->groups);
 }
 
-/* The launches of a plan: what is packed, and the product. */
+/* What was written to workspace is turned into `to`. */
+CKCI_FN ckconv_status ckci_emit_turned(const ckconv_plan *plan, const ckci_tensor *to, const ckci_matrix *m,
+                                       const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch move;
+    if (!m->turned) {
+        return CKCONV_OK;
+    }
+    CKCI_TRY(ckci_make_move(&plan->device, &m->conv.t[ckci_written(m->conv.op)], to, &move, err));
+    return e->emit(e->context, &move, err);
+}
+
+/* The launches of a plan: what is packed, and the product; bwd_weight may have sums to add, and turns what it
+   wrote after that. */
 CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
                                        const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch pack;
     ckci_conv merged = p->conv;
+    if (m->images) {
+        ckci_image_product(&p->conv, &merged);
+    }
     ckci_merge_groups(&merged, m->merge);
     if (m->l.grid == 0) {
         return CKCONV_OK;
     }
     if (m->pack) {
-        ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &pack);
+        if (m->pack == CKCI_PACK_MOVE) {
+            CKCI_TRY(ckci_make_move(&plan->device, &merged.t[CKCI_WEI], &m->conv.t[CKCI_WEI], &pack, err));
+        } else {
+            ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &pack);
+        }
         CKCI_TRY(e->emit(e->context, &pack, err));
     }
     for (int i = 0; i < 3; i++) {
@@ -702,16 +843,13 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
         pack.grid = ckci_ceil_div((int64_t)k->g * k->rows * (k->columns / 8), 256);
         CKCI_TRY(e->emit(e->context, &pack, err));
     }
-    if (m->turned) {
-        int written = ckci_written(p->conv.op);
-        CKCI_TRY(ckci_make_move(&plan->device, &m->conv.t[written], &merged.t[written], &pack, err));
-        CKCI_TRY(e->emit(e->context, &pack, err));
-    }
-    return CKCONV_OK;
+    return p->conv.op == CKCONV_BWD_WEIGHT
+               ? CKCONV_OK
+               : ckci_emit_turned(plan, &merged.t[ckci_written(p->conv.op)], m, e, err);
 }
 
 /* So many launches are a plan's, without the sum of parts. */
 CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
 {
-    return 1 + m->pack + m->data[0] + m->data[1] + m->data[2] + m->turned + m->adds;
+    return 1 + (m->pack != 0) + m->data[0] + m->data[1] + m->data[2] + m->turned + m->adds;
 }

@@ -147,6 +147,116 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
+/* bwd_weight of 1x1 layers, channels first (ckci_image_product): dwei = sum of dout * in' over images, matrices
+   of [channels][positions] whose rows the unit reads as they lie. It is computed as fwd of other tensors, of
+   which `image` becomes the problem: dout's channels are positions, images are taps, positions are channels.
+   Zero: p is no such layer, or more images than a filter has taps. */
+CKCI_FN int ckci_image_weights(const ckci_conv *p, ckci_conv *image)
+{
+    const ckci_tensor *in = &p->t[CKCI_IN], *dout = &p->t[CKCI_OUT], *w = &p->t[CKCI_WEI];
+    const int64_t positions = p->input[0] * p->input[1] * p->input[2], n = p->n, size = 2;
+    if (!CKCI_KEEP_GATHER_HALF || p->g != 1 || p->num_d > 0 || !ckci_pointwise(p) || n < 1 ||
+        n > CKCI_MOST_TAPS || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 || p->c % 8 != 0 ||
+        in->stride[2] == 1 || dout->stride[2] == 1 ||
+        ckci_saturating_mul(size * n, ckci_max(in->stride[1], dout->stride[1])) > INT32_MAX) {
+        return 0;
+    }
+    ckci_tensor a, b;
+    int fits = ckci_image_tensor(dout, p, 1, &a) && ckci_image_tensor(in, p, 1, &b);
+    const int64_t a_len[6] = {1, 1, positions, n, 1, p->k},
+                  a_stride[6] = {0, 0, 1, a.stride[0], 0, a.stride[5]};
+    const int64_t b_len[6] = {1, p->c, positions, n, 1, 1},
+                  b_stride[6] = {0, b.stride[5], 1, b.stride[0], 0, 0};
+    const int64_t o_len[6] = {1, 1, p->c, 1, 1, p->k}, o_stride[6] = {0, 0, w->stride[2], 0, 0, w->stride[1]};
+    memcpy(a.len, a_len, sizeof a_len);
+    memcpy(a.stride, a_stride, sizeof a_stride);
+    memcpy(b.len, b_len, sizeof b_len);
+    memcpy(b.stride, b_stride, sizeof b_stride);
+    *image = *p;
+    image->op = CKCONV_FWD;
+    image->n = 1;
+    image->k = p->c;
+    image->c = positions;
+    image->t[CKCI_IN] = a;
+    image->t[CKCI_WEI] = b;
+    image->t[CKCI_OUT] = *w;
+    memcpy(image->t[CKCI_OUT].len, o_len, sizeof o_len);
+    memcpy(image->t[CKCI_OUT].stride, o_stride, sizeof o_stride);
+    for (int i = 0; i < 3; i++) {
+        image->filter[i] = i == 0 ? n : 1;
+        image->input[i] = i == 0 ? n : i == 1 ? 1 : p->k;
+        image->output[i] = i == 2 ? p->k : 1;
+        image->stride[i] = image->dilation[i] = 1;
+        image->pad[i] = 0;
+    }
+    return fits && ckci_size(a.dtype) == (size_t)size &&
+           ckci_matrix_reads(&a, "", a.compute, positions, NULL) == CKCONV_OK &&
+           ckci_matrix_reads(&b, "", a.compute, positions, NULL) == CKCONV_OK;
+}
+
+/* The gather kernel with a tile of bwd_weight's, -1: none. */
+CKCI_FN int32_t ckci_image_weight_kernel(const ckci_gpu_tile *tile)
+{
+    return tile->form != CKCI_TILE_HALF                ? -1
+           : tile->rows == 192 && tile->columns == 128 ? (int32_t)CKCI_KERNEL_matrix_gather_192x128
+           : tile->rows == 128 && tile->columns == 128 ? (int32_t)CKCI_KERNEL_matrix_gather_128x128
+           : tile->rows == 64 && tile->columns == 64   ? (int32_t)CKCI_KERNEL_matrix_gather_64x64
+                                                       : -1;
+}
+
+/* m, started for p, as that product: parts of the positions (of at most CKCI_SUM_WHOLE, one after the other in
+   a sum) such that blocks fill up to eight rounds, the cheapest. */
+CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device *device, int32_t kernel,
+                                        int32_t split_k, int64_t limit, unsigned char *ws, ckci_matrix *m,
+                                        double *cost, ckconv_error *err)
+{
+    ckci_gpu_conv *k = &m->l.a.conv;
+    const ckci_conv *c = &m->conv;
+    int64_t positions = c->filter[0] * c->c, steps = ckci_ceil_div(positions, 64), best = 0;
+    int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(p->k, p->c), 4);
+    CKCI_TRY(ckci_gpu_takes(c, err));
+    ckci_make_gpu_conv(c, k);
+    CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
+    ckci_set_kernel(&m->l, kernel);
+    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows);
+    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
+    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    CKCI_TRY(ckci_make_grid(k, 1, &m->l, err));
+    if (k->o.form != CKCI_FORM_STORE) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "images as taps take no epilogue");
+    }
+    int64_t tiles = m->l.grid, least = ckci_ceil_div(positions, CKCI_SUM_WHOLE);
+    int64_t side = ckci_matrix_blocks(device, c->op, m->tile->rows, m->tile->columns) *
+                   ckci_max(device->compute_units, 1);
+    *cost = 1e300;
+    for (int64_t rounds = 0; rounds <= 8 && bytes / 4 <= INT32_MAX; rounds++) {
+        int64_t split = ckci_min(ckci_max(rounds * side / tiles, least), ckci_max(steps / 4, 1));
+        split = split_k ? split_k : split;
+        int64_t parts = ckci_saturating_mul(split, bytes);
+        double time = ckci_matrix_cost(device, m, tiles * split, (double)positions / (double)split) +
+                      ckci_sums_cost(device, split, bytes);
+        if (time < *cost && split >= least && split <= steps && split * steps <= INT32_MAX &&
+            ckci_saturating_add(m->bytes, split > 1 ? parts : 0) <= limit) {
+            *cost = time;
+            best = split;
+        }
+    }
+    if (best < 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "images as taps need parts of at most %d positions",
+                         (int)CKCI_SUM_WHOLE);
+    }
+    if (best > 1) {
+        CKCI_TRY(ckci_matrix_take(m, best * bytes, limit, ws, &k->o.partial, err));
+    }
+    m->fold = best > 1;
+    m->split = k->split = (int32_t)best;
+    k->by_split = ckci_make_divisor(best);
+    k->by_work = ckci_make_divisor(tiles);
+    m->l.grid = tiles * best;
+    ckci_matrix_workers(device, m);
+    return CKCONV_OK;
+}
+
 /* bwd_weight. Parts of the reduction as in ckci_gpu_weight. */
 CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, const ckci_gpu_tile *tile, int32_t split_k,
@@ -157,6 +267,14 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
         return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
     }
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
+    const int32_t gather = ckci_image_weight_kernel(tile);
+    if (gather >= 0 && ckci_image_weights(p, &m->conv)) {
+        m->merge = 1;
+        if (ckci_image_weight(p, device, gather, split_k, limit, ws, m, cost, NULL) == CKCONV_OK) {
+            return CKCONV_OK;
+        }
+        CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
+    }
     if (m->whole && (p->t[CKCI_IN].op.kind != CKCONV_PASS || p->t[CKCI_OUT].op.kind != CKCONV_PASS)) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
@@ -168,6 +286,9 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
     CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
     c->n = ckci_saturating_mul(c->n, m->terms);
+    if (c->k == real_k && c->c == real_c) {
+        ckci_matrix_turned_weights(m, device, limit, ws);
+    }
     CKCI_TRY(ckci_gpu_takes(c, err));
     ckci_image(c, &space, beyond);
     int64_t positions = c->n * space;
@@ -278,6 +399,12 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
         m.l.a.conv.o.partial = sums ? ws : NULL;
     }
     CKCI_TRY(ckci_emit_packed(plan, p, &m, e, err));
-    return m.fold ? ckci_emit_reduce(&p->conv, m.split, &m.l.a.conv, m.l.a.conv.o.partial, e, err)
-                  : CKCONV_OK;
+    ckci_conv sums = p->conv;
+    if (m.turned) {
+        sums.t[CKCI_WEI] = m.conv.t[CKCI_WEI];
+    }
+    if (m.fold) {
+        CKCI_TRY(ckci_emit_reduce(&sums, m.split, &m.l.a.conv, m.l.a.conv.o.partial, e, err));
+    }
+    return ckci_emit_turned(plan, &p->conv.t[CKCI_WEI], &m, e, err);
 }

@@ -277,19 +277,17 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     ckci_image(c, &space, beyond);
     CKCI_TRY(ckci_matrix_reads(read, what, m->type, block, err));
     ckci_tensor native = *w;
-    m->pack = 1;
+    m->pack = CKCI_PACK;
     /* several planes on NVIDIA: turned on the way from LDS */
     int turn = back && p->filter[0] > 1 && device->kind == CKCONV_DEVICE_NVIDIA;
-    c->op = turn ? CKCONV_FWD : p->op;
-    ckci_packed_weights(c, m->type, NULL, w);
-    c->op = p->op;
+    ckci_packed_weights(c, back && !turn, m->type, NULL, w);
     if (m->merge == 1 && native.plain && native.dtype == w->dtype && (uintptr_t)native.p % 16 == 0 &&
         memcmp(native.stride, w->stride, sizeof native.stride) == 0) {
         *w = native; /* they lie like that */
         m->pack = 0;
     } else {
         turn = 0;
-        ckci_packed_weights(c, m->type, NULL, w);
+        ckci_packed_weights(c, back, m->type, NULL, w);
     }
     /* blocks of NVIDIA put weights in order themselves, if these are few or eight of them are a load */
     int own = m->pack && device->kind == CKCONV_DEVICE_NVIDIA && native.plain && native.dtype == w->dtype;

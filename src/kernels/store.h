@@ -113,10 +113,18 @@ CKCI_K_FN void ckci_k_load_number(int32_t, const unsigned char *p, double &x)
     x = *(const double *)p;
 }
 
-/* What a D tensor of CKCI_LINE_CHANNELS has for N channels. */
+/* What a D tensor of CKCI_LINE_CHANNELS has for N channels, or N times for a row that is one. */
 template <int N, class R>
-CKCI_K_FN void ckci_k_load_channels(const ckci_gpu_extra &t, int64_t channel, R (&x)[N])
+CKCI_K_FN void ckci_k_load_channels(const ckci_gpu_extra &t, int32_t across, int64_t channel, R (&x)[N])
 {
+    if (across) {
+        ckci_k_load_number(t.dtype, t.p + channel * t.stride[5] * ckci_k_size(t.dtype), x[0]);
+        CKCI_K_UNROLL(8)
+        for (int i = 1; i < N; i++) {
+            x[i] = x[0];
+        }
+        return;
+    }
     const int64_t step = t.stride[2] * ckci_k_size(t.dtype);
     const unsigned char *p = t.p + channel * step;
     if (t.stride[2] == 1 && ((uintptr_t)t.p & 15) == 0) {
@@ -190,8 +198,8 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, 
     }
 }
 
-/* What D tensor t of o has for N sums of channels `channel`, ... that go to memory at `to`. SHORT: numbers
-   are not aligned together, or the line ends before: `left` of them exist. */
+/* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at
+   `to`. SHORT: numbers are not aligned together, or the line ends before: `left` of them exist. */
 template <int N, bool SHORT, class R>
 CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra &t, const unsigned char *to,
                                  int64_t channel, int32_t left, R (&d)[N])
@@ -199,18 +207,19 @@ CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra 
     const bool output = t.line == CKCI_LINE_OUTPUT;
     const int64_t at = output ? (to - o.t.p) / ckci_k_size(o.t.dtype) : channel;
     if constexpr (SHORT) {
-        const int64_t step = (output ? 1 : t.stride[2]) * ckci_k_size(t.dtype);
+        const int64_t step = output || !o.across ? (output ? 1 : t.stride[2]) * ckci_k_size(t.dtype) : 0;
+        const int64_t first = output || !o.across ? at * step : at * t.stride[5] * ckci_k_size(t.dtype);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
             d[i] = 0;
             if (i < left) {
-                ckci_k_load_number(t.dtype, t.p + (at + i) * step, d[i]);
+                ckci_k_load_number(t.dtype, t.p + first + i * step, d[i]);
             }
         }
     } else if (output) {
         ckci_k_load_line<N>(t.dtype, t.p + at * ckci_k_size(t.dtype), d);
     } else {
-        ckci_k_load_channels<N>(t, at, d);
+        ckci_k_load_channels<N>(t, o.across, at, d);
     }
 }
 
@@ -298,7 +307,8 @@ CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, T *v, int32_t count, int
     if (p.o_vec && count == 8 && p.o.form != CKCI_FORM_SINGLE) {
         const int64_t at =
             g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
-        ckci_k_write_line(p.o, v, t.p + at * ckci_k_size(t.dtype), (int64_t)g * columns + c);
+        ckci_k_write_line(p.o, v, t.p + at * ckci_k_size(t.dtype),
+                          p.o.across ? (int64_t)x : (int64_t)g * columns + c);
         return;
     }
     CKCI_K_UNROLL(1)

@@ -178,7 +178,9 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         first = (int32_t)threadIdx.x / CHUNKS;
         at = (int32_t)threadIdx.x % CHUNKS * 16;
         tap = 0;
-        wrap();
+        if (!p.taps_inside) {
+            wrap();
+        }
         CKCI_K_UNROLL(16)
         for (int i = 0; i < A; i++) {
             const ckci_k_row_entry e = rows[(BM >= EACH ? first : first % BM) + i * EACH];
@@ -371,19 +373,22 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         const int32_t most = (int32_t)e.need < 0 ? 0 : 16;
         const unsigned char *a = wa.base + (e.a + at);
         unsigned char *to = tile + ckci_k_spot<U::KB>(first, (int)threadIdx.x % CHUNKS);
+        const bool inside = !BACK || at < red; /* the last step of one tap may be less */
         ckci_k_known(a);
         CKCI_K_UNROLL(16)
         for (int i = 0; i < A; i++) {
-            ckci_k_copy_from(to + i * EACH * U::KB, a + a_at[i], hole[i].good(RANGES, tap, e.need) ? 16 : 0);
+            ckci_k_copy_from(to + i * EACH * U::KB, a + a_at[i],
+                             inside && hole[i].good(RANGES, tap, e.need) ? 16 : 0);
         }
         if constexpr (BACK) {
+            const int32_t left = (red - at) / SIZE + (int32_t)threadIdx.x % CHUNKS * 8 - first;
             CKCI_K_UNROLL(2)
             for (int j = 0; j < 2; j++) {
                 const int32_t row = ckci_k_add(e.b, down, j * SIZE * 32 * (int32_t)p.b_red);
                 CKCI_K_UNROLL(2)
                 for (int i = 0; i < SLABS; i++) {
                     ckci_k_copy(to + (BM + i * 64 + j * 32) * U::KB, wb, ckci_k_add(b_at[i], row, 0),
-                                b_at[i] < 0 ? 0 : 16);
+                                b_at[i] < 0 || j * 32 >= left ? 0 : 16);
                 }
             }
         } else {
@@ -514,7 +519,8 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                                      return;
                                  }
                                  unsigned char *to = t.p + (at[row] + column) * ckci_k_size(t.dtype);
-                                 const int64_t channel = (int64_t)b.group * p.columns + column;
+                                 const int64_t channel = p.o.across ? (int64_t)b.row + row
+                                                                    : (int64_t)b.group * p.columns + column;
                                  if (p.o_vec) {
                                      ckci_k_write_line(p.o, v, to, channel);
                                  } else {
@@ -613,20 +619,38 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
                 ckci_k_part_steps(p, part, t.first, t.steps);
             }
         }
-        if (p.o.form == CKCI_FORM_LINEAR && (int)threadIdx.x < BN) {
+        if (p.o.form == CKCI_FORM_LINEAR && !F::rows_add(p.o) && (int)threadIdx.x < BN) {
             const int32_t column = b.column + (int32_t)threadIdx.x;
-            float shift = 0;
-            for (int32_t d = 0; d < p.o.adds && column < p.columns; d++) {
-                float more = 0;
-                if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
-                    const ckci_gpu_extra &v = p.o.d[d];
-                    const int64_t channel = (int64_t)b.group * p.columns + column;
-                    ckci_k_load_number(v.dtype, v.p + channel * v.stride[2] * ckci_k_size(v.dtype), more);
-                }
-                shift = fmaf(p.o.beta, more, shift);
-            }
-            m.shift[to][threadIdx.x] = shift;
+            m.shift[to][threadIdx.x] =
+                column < p.columns ? added((int64_t)b.group * p.columns + column, 2) : 0.f;
         }
+    }
+
+    /* What D tensors of one number a channel add to channel `channel`, along their dimension `axis`. */
+    CKCI_K_MEMBER float added(int64_t channel, int axis) const
+    {
+        float shift = 0;
+        for (int32_t d = 0; d < p.o.adds; d++) {
+            float more = 0;
+            if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
+                const ckci_gpu_extra &v = p.o.d[d];
+                ckci_k_load_number(v.dtype, v.p + channel * v.stride[axis] * ckci_k_size(v.dtype), more);
+            }
+            shift = fmaf(p.o.beta, more, shift);
+        }
+        return shift;
+    }
+
+    /* The same for the rows of a tile, where the table of rows was, which start() has read. */
+    CKCI_K_MEMBER const float *added_to_rows(int32_t work)
+    {
+        float *shift = (float *)m.rows;
+        const ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
+        __syncthreads();
+        for (int r = (int)threadIdx.x; r < BM; r += 256) {
+            shift[r] = b.row + r < p.rows ? added(b.row + r, 5) : 0.f;
+        }
+        return shift;
     }
 
     CKCI_K_MEMBER void start(int32_t from)
@@ -729,7 +753,8 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             }
             if (sixteen && steps >= 0) {
                 const ckci_k_stream_tile &t = m.tile[slot];
-                f.finish16(m.tiles, full, p.o, m.shift[slot], m.places[slot], p.columns - t.column, t.out);
+                const float *shift = F::rows_add(p.o) ? added_to_rows(work) : m.shift[slot];
+                f.finish16(m.tiles, full, p.o, shift, m.places[slot], p.columns - t.column, t.out);
             } else if (steps >= 0) {
                 ckci_k_matrix_gather_finish<F, BM, BN>(p, work, f, m);
             }

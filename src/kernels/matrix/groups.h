@@ -266,11 +266,17 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         return good && outputs < 2 && (o.t.dtype == CKCONV_F16 || o.t.dtype == CKCONV_BF16);
     }
 
+    /* Do D tensors add a number to each row? */
+    static CKCI_K_MEMBER bool rows_add(const ckci_gpu_target &o)
+    {
+        return o.across && o.adds > 0;
+    }
+
     /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
        out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
        whose products are done: those before `full`, the two last ones where there are four or more. A D
        tensor that lies as the output comes through the same tile the opposite way; of the others the sum for
-       each column is in `shift`. */
+       each column, or row, is in `shift`. */
     CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, const ckci_gpu_target &o,
                                 const float *shift, const int32_t *places, int32_t columns,
                                 unsigned char *out)
@@ -302,7 +308,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             ckci_k_copies_wait<0>();
             meet(group);
         }
-        shift += from + thread / 32 * 16 + lane / 4;
+        shift +=
+            rows_add(o) ? (DOWN == 2 ? 0 : group * N) + lane % 4 * 2 : from + thread / 32 * 16 + lane / 4;
         if (o.form == CKCI_FORM_STORE) {
             blocks<0>(o, shift, 0, to);
         } else if (!d) {
@@ -329,8 +336,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         const int32_t dtype = o.t.dtype;
         const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
         const float alpha = o.alpha, beta = o.beta;
+        const bool rows = rows_add(o);
         float more[2] = {0, 0};
-        if constexpr (FORM) {
+        if (FORM && !rows) {
             more[0] = shift[0];
             more[1] = shift[8];
         }
@@ -344,8 +352,13 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             for (int i = 0; i < 4; i++) {
                 float x[2] = {sum[4 * j + 2 * i], sum[4 * j + 2 * i + 1]};
                 if constexpr (FORM) {
-                    x[0] = fmaf(alpha, x[0], more[i % 2]);
-                    x[1] = fmaf(alpha, x[1], more[i % 2]);
+                    float add[2] = {more[i % 2], more[i % 2]};
+                    if (rows) {
+                        add[0] = shift[(j + i / 2) * 8];
+                        add[1] = shift[(j + i / 2) * 8 + 1];
+                    }
+                    x[0] = fmaf(alpha, x[0], add[0]);
+                    x[1] = fmaf(alpha, x[1], add[1]);
                 }
                 if constexpr (FORM == 2) {
                     x[0] = fmaf(beta, bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
@@ -403,6 +416,53 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             }
             if (below) {
                 pair(down, i, dtype, sum[4 * i + 2], sum[4 * i + 3]);
+            }
+        }
+    }
+
+    /* The same as f16 or bf16 by way of LDS, so that lines are stored whole: rows that are aligned to 16 bytes,
+       and columns in eights. */
+    CKCI_K_MEMBER void store_lines(unsigned char *tiles, unsigned char *to, int64_t pitch, int32_t rows,
+                                   int32_t columns, int32_t dtype) const
+    {
+        enum { LINE = BN * 2 + 16 }; /* eight rows meet all banks */
+        const int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
+        const int warp = thread % 128 / 32;
+        const int first_row = STRAIGHT ? (DOWN == 2 ? group * 64 : 0) + warp * 16 : DOWN == 2 ? 0 : group * N;
+        const int first = STRAIGHT ? (DOWN == 2 ? 0 : group * N) : (DOWN == 2 ? group * 64 : 0) + warp * 16;
+        unsigned char *at = tiles + first_row * LINE + 2 * first;
+        __syncthreads();
+        if constexpr (STRAIGHT) {
+            at += lane / 4 * LINE + lane % 4 * 4;
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < N / 8; i++) {
+                if (i < N / 16 || !half) {
+                    pair(at, i, dtype, sum[4 * i], sum[4 * i + 1]);
+                    pair(at + 8 * LINE, i, dtype, sum[4 * i + 2], sum[4 * i + 3]);
+                }
+            }
+        } else {
+            at += (lane / 16 * 8 + lane % 8) * LINE + lane / 8 % 2 * 16;
+            CKCI_K_UNROLL(16)
+            for (int j = 0; j < N / 8; j += 2) {
+                uint32_t two[4];
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    two[i] = ckci_k_two(dtype, ckci_k_bits(sum[4 * j + 2 * i]),
+                                        ckci_k_bits(sum[4 * j + 2 * i + 1]));
+                }
+                if (j < N / 16 || !half) {
+                    put_blocks(at + j * 8 * LINE, two);
+                }
+            }
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(4)
+        for (int e = thread; e < BM * (BN / 8); e += 256) {
+            const int r = e / (BN / 8), c = e % (BN / 8) * 8;
+            if (r < rows && c < columns) {
+                *(ckci_k_uint4 *)(to + 2 * (r * pitch + c)) =
+                    *(const ckci_k_uint4 *)(tiles + r * LINE + 2 * c);
             }
         }
     }

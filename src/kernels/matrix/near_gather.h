@@ -261,10 +261,16 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             planes<T, 0>(p, r, m, row, stage, column, weights, sum);
         } else if constexpr (DOWN && HELD) {
             if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
-                strips<T, 1>(p, r, m, row, stage, column, weights, down);
-            } else {
-                strips<T, 0>(p, r, m, row, stage, column, weights, down);
+                strips<T, PLAIN>(p, r, m, row, stage, column, weights, down);
+                return;
             }
+            if constexpr (U::ASYNC) {
+                if (adds(p)) {
+                    strips<T, ADDS>(p, r, m, row, stage, column, weights, down);
+                    return;
+                }
+            }
+            strips<T, ANY>(p, r, m, row, stage, column, weights, down);
         } else if constexpr (!DOWN) {
             if (ckci_k_afresh(p.as.region.taps) == CKCI_K_NEAR_TAPS) {
                 tiles<T, 1>(p, r, m, stage, column, weights);
@@ -278,12 +284,12 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
        rows of the filter, into the sums of three rows of positions, of which one is then complete. A chunk
        that begins at a row other than 0 goes on with the sums of the one before. On NVIDIA the next row is
        on its way from LDS meanwhile. */
-    template <class T, int PLAIN>
+    template <class T, int FORM>
     static CKCI_K_MEMBER void strips(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
                                      int32_t first, const unsigned char *stage, int32_t column, held &weights,
                                      strip &down)
     {
-        enum { AHEAD = U::ASYNC && PLAIN };
+        enum { AHEAD = U::ASYNC && FORM != ANY };
         const ckci_gpu_near &q = p.as.region;
         const int32_t end = U::ASYNC && first + q.chunk < r.rows ? first + q.chunk : r.rows;
         stage += column % 64 / Q * (Q * CKCI_K_HALF);
@@ -293,7 +299,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             typename U::sums(&sum)[3] = down.sum;
             operand pixels[3][TERMS];
             if (first == 0) {
-                targets<PLAIN>(p, r, m, tile, column + unit::channel(), -2, down.out);
+                targets<FORM>(p, r, m, tile, column + unit::channel(), -2, down.out);
                 CKCI_K_UNROLL(8)
                 for (int e = 0; e < U::SUMS; e++) {
                     sum[0].v[e] = sum[1].v[e] = 0;
@@ -329,7 +335,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                         }
                     }
                 }
-                write<T, PLAIN>(p, r, m, tile, row, column + unit::channel(), down.out, sum[0]);
+                write<T, FORM>(p, r, m, tile, row, column + unit::channel(), down.out, sum[0]);
                 sum[0] = sum[1];
                 sum[1] = sum[2];
             }
@@ -492,11 +498,11 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     {
         places out;
         if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
-            targets<1>(p, r, m, tile, channel, 0, out);
-            write<T, 1>(p, r, m, tile, 0, channel, out, sum);
+            targets<PLAIN>(p, r, m, tile, channel, 0, out);
+            write<T, PLAIN>(p, r, m, tile, 0, channel, out, sum);
         } else {
-            targets<0>(p, r, m, tile, channel, 0, out);
-            write<T, 0>(p, r, m, tile, 0, channel, out, sum);
+            targets<ANY>(p, r, m, tile, channel, 0, out);
+            write<T, ANY>(p, r, m, tile, 0, channel, out, sum);
         }
     }
 
@@ -514,7 +520,20 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         }
     }
 
-    template <int PLAIN>
+    /* What is known of the epilogue where sums go to memory: nothing, that there is none, that it is linear
+       and no D tensor lies as the output (NVIDIA: such strips go on as fast as plain ones). */
+    enum { ANY, PLAIN, ADDS };
+
+    static CKCI_K_MEMBER bool adds(const ckci_gpu_conv &p)
+    {
+        bool good = p.as.region.whole && p.o.form == CKCI_FORM_LINEAR && !p.o.scale && !p.o.shift;
+        for (int32_t d = 0; d < p.o.adds; d++) {
+            good = good && p.o.d[d].line == CKCI_LINE_CHANNELS;
+        }
+        return good;
+    }
+
+    template <int FORM>
     static CKCI_K_MEMBER void targets(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                       int32_t tile, int32_t channel, int32_t row, places &out)
     {
@@ -529,7 +548,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             out.rows[piece] = r.holds(p.as.region, i, s) ? r.rows : 0;
             out.to[piece] = first + (int64_t)s.offset * CKCI_K_HALF;
         }
-        if constexpr (!PLAIN && U::ASYNC) {
+        if constexpr (FORM != PLAIN && U::ASYNC) {
             CKCI_K_UNROLL(8)
             for (int j = 0; j < unit::RUN; j++) {
                 out.shift[j] = 0;
@@ -538,7 +557,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             for (int d = 0; d < p.o.adds && p.o.form == CKCI_FORM_LINEAR; d++) {
                 if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
                     float more[unit::RUN];
-                    ckci_k_load_channels<unit::RUN>(p.o.d[d], channel, more);
+                    ckci_k_load_channels<unit::RUN>(p.o.d[d], 0, channel, more);
                     CKCI_K_UNROLL(8)
                     for (int j = 0; j < unit::RUN; j++) {
                         out.shift[j] = fmaf(p.o.beta, more[j], out.shift[j]);
@@ -549,6 +568,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     }
 
     /* The closed form of sums that go to `to`, without the factors of mid. */
+    template <int FORM>
     static CKCI_K_MEMBER void linear(const ckci_gpu_target &o, const places &out, const unsigned char *to,
                                      run_sums &own)
     {
@@ -557,7 +577,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             own.v[j] = fmaf(o.alpha, own.v[j], out.shift[j]);
         }
         CKCI_K_UNROLL(1)
-        for (int d = 0; d < o.adds; d++) {
+        for (int d = 0; FORM != ADDS && d < o.adds; d++) {
             if (o.d[d].line == CKCI_LINE_OUTPUT) {
                 float more[unit::RUN];
                 const int64_t at = (to - o.t.p) / CKCI_K_HALF * ckci_k_size(o.d[d].dtype);
@@ -571,10 +591,9 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         ckci_k_limit(o, own.v);
     }
 
-    /* The sums of such a row (before the first one: of none) to memory. PLAIN: without an epilogue. AMD
-       computes epilogues element by element: with more code clang 19 wants scalars from vector registers on
-       gfx11. */
-    template <class T, int PLAIN>
+    /* The sums of such a row (before the first one: of none) to memory. AMD computes epilogues element by
+       element: with more code clang 19 wants scalars from vector registers on gfx11. */
+    template <class T, int FORM>
     static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                     int32_t tile, int32_t row, int32_t channel, places &out,
                                     typename U::sums &sum)
@@ -589,13 +608,16 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 own.v[j] = sum.v[unit::sum(piece, j)];
             }
             const bool good = (uint32_t)row < (uint32_t)out.rows[piece];
-            if constexpr (PLAIN) {
+            if constexpr (FORM != ANY) {
                 if (good) {
+                    if constexpr (FORM == ADDS) {
+                        linear<ADDS>(p.o, out, out.to[piece], own);
+                    }
                     store<T>(out.to[piece], own);
                 }
             } else if (U::ASYNC && good && p.as.region.whole && p.o.form == CKCI_FORM_LINEAR && !p.o.scale &&
                        !p.o.shift) {
-                linear(p.o, out, out.to[piece], own);
+                linear<ANY>(p.o, out, out.to[piece], own);
                 store<T>(out.to[piece], own);
             } else if (U::ASYNC && good && p.as.region.whole && p.o.form != CKCI_FORM_SINGLE) {
                 ckci_k_near_line(p, own, out.to[piece], channel);
@@ -604,7 +626,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 const int32_t i = tile * 16 + unit::position(piece);
                 ckci_k_near_finish(p, r.n, r.z, r.y + row, r.x, i, m.position[i], channel, own);
             }
-            if constexpr (PLAIN || U::ASYNC) {
+            if constexpr (FORM == PLAIN || U::ASYNC) {
                 out.to[piece] += CKCI_K_HALF * ckci_k_near_steps(p.o.t).y;
             }
         }

@@ -382,17 +382,25 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                     }
                 }
             }
+            float shift[U::CHUNKS][8];
             if (p.o.form == CKCI_FORM_STORE) {
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < TILES; i++) {
-                    store<T, 1>(p, t, row0 + i * 16, channel0, sum[i]);
+                    store<T, PLAIN>(p, t, row0 + i * 16, channel0, shift, sum[i]);
+                }
+                continue;
+            }
+            if (added(p, channel0, shift)) {
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < TILES; i++) {
+                    store<T, ADDS>(p, t, row0 + i * 16, channel0, shift, sum[i]);
                 }
                 continue;
             }
             /* the code of the epilogue stands once: it takes the first sums, and the others move up */
             CKCI_K_UNROLL(1)
             for (int i = 0; i < TILES; i++) {
-                store<T, 0>(p, t, row0 + i * 16, channel0, sum[0]);
+                store<T, ANY>(p, t, row0 + i * 16, channel0, shift, sum[0]);
                 CKCI_K_UNROLL(4)
                 for (int j = 0; j < (TILES - 1) * 4; j++) {
                     sum[j / 4][j % 4] = sum[j / 4 + 1][j % 4];
@@ -401,11 +409,46 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
         }
     }
 
-    /* PLAIN: without an epilogue. */
-    template <class T, int PLAIN>
-    static CKCI_K_MEMBER void store(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
-                                    int32_t channel0, const typename U::sums (&sum)[4])
+    /* What is known of the epilogue: nothing, that there is none, that it is linear with D tensors that have a
+       number for each channel. */
+    enum { ANY, PLAIN, ADDS };
+
+    /* The sums of those for a thread's channels; false: it is not so. */
+    static CKCI_K_MEMBER bool added(const ckci_gpu_stem &p, int32_t channel0, float (&shift)[U::CHUNKS][8])
     {
+        bool good = p.o.form == CKCI_FORM_LINEAR && !p.o.scale && !p.o.shift;
+        CKCI_K_UNROLL(4)
+        for (int u = 0; u < U::CHUNKS; u++) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                shift[u][i] = 0;
+            }
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t d = 0; good && d < p.o.adds; d++) {
+            good = p.o.d[d].line == CKCI_LINE_CHANNELS;
+            CKCI_K_UNROLL(4)
+            for (int u = 0; u < U::CHUNKS; u++) {
+                const int32_t k = channel0 + U::chunk_channel(u);
+                if (good && k < p.k) {
+                    float more[8];
+                    ckci_k_load_channels<8>(p.o.d[d], 0, k, more);
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < 8; i++) {
+                        shift[u][i] = fmaf(p.o.beta, more[i], shift[u][i]);
+                    }
+                }
+            }
+        }
+        return good;
+    }
+
+    template <class T, int FORM>
+    static CKCI_K_MEMBER void store(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
+                                    int32_t channel0, const float (&shift)[U::CHUNKS][8],
+                                    const typename U::sums (&sum)[4])
+    {
+        (void)shift;
         const int32_t sy = (int32_t)p.o.t.stride[4], sx = (int32_t)p.o.t.stride[5];
         unsigned char *image = p.o.t.p + CKCI_K_HALF * (t.n * p.o.t.stride[1] + channel0);
         CKCI_K_UNROLL(2)
@@ -425,7 +468,13 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                 for (int i = 0; i < 8; i++) {
                     x[i] = U::chunk(sum, u, h, i);
                 }
-                if (!PLAIN && channel0 + k < p.k) {
+                if constexpr (FORM == ADDS) {
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < 8; i++) {
+                        x[i] = fmaf(p.o.alpha, x[i], shift[u][i]);
+                    }
+                    ckci_k_limit(p.o, x);
+                } else if (FORM == ANY && channel0 + k < p.k) {
                     ckci_k_epilogue<8, false>(p.o, x, to + CKCI_K_HALF * k, channel0 + k);
                 }
                 CKCI_K_UNROLL(4)

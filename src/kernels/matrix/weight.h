@@ -473,12 +473,15 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
             const int32_t dtype = p.o.partial ? CKCONV_F32 : p.o.t.dtype;
             const int32_t size = p.o.partial ? 4 : ckci_k_size(dtype);
             const int64_t row = ((int64_t)part * p.g + group) * p.rows + row0;
-            unsigned char *to =
-                (p.o.partial ? p.o.partial : p.o.t.p) + size * (row * p.columns + column0);
+            unsigned char *to = (p.o.partial ? p.o.partial : p.o.t.p) + size * (row * p.columns + column0);
             if (more) {
                 f.add(to, p.columns, p.rows - row0, p.columns - column0);
             }
-            f.store(to, p.columns, p.rows - row0, p.columns - column0, dtype);
+            if (size == 2 && p.columns % 8 == 0) {
+                f.store_lines(m.tiles, to, p.columns, p.rows - row0, p.columns - column0, dtype);
+            } else {
+                f.store(to, p.columns, p.rows - row0, p.columns - column0, dtype);
+            }
             return;
         }
     }

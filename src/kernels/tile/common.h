@@ -355,7 +355,7 @@ template <class S> struct ckci_k_tile_sums {
                 const bool good = column(j) < columns;
                 float more[4] = {0, 0, 0, 0};
                 if (good && !output) {
-                    ckci_k_load_channels<4>(t, channel + column(j), more);
+                    ckci_k_load_channels<4>(t, 0, channel + column(j), more);
                 }
                 CKCI_K_UNROLL(16)
                 for (int i = 0; i < S::RM; i++) {
