@@ -210,7 +210,7 @@ install: lib $(B)/ckconv
 RELEASE = ckconv-$(VERSION)
 dist: single
 	@rm -rf $(B)/$(RELEASE) && mkdir -p $(B)/$(RELEASE)/single
-	cp $(HEADERS) LICENSE $(B)/$(RELEASE)
+	cp -R $(HEADERS) LICENSE CMakeLists.txt cmake $(B)/$(RELEASE)
 	cp $(B)/ckconv.h $(B)/$(RELEASE)/single
 	cd $(B)/$(RELEASE) && find . -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort | \
 	    xargs $$(command -v sha256sum || echo shasum -a 256) >SHA256SUMS

@@ -1742,6 +1742,9 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 */
 #if defined(__HIP__) || defined(__HIPCC__) || defined(__CUDACC__) || defined(CKCI_SIMULATOR)
 #define CKCI_GPU_COMPILER 1 /* CKCI_SIMULATOR: tests run kernels on the CPU */
+#if !defined(__cplusplus) || (__cplusplus < 201703L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 201703L))
+#error "ckconv: the GPU's kernels need C++17: add -std=c++17"
+#endif
 #else
 #define CKCI_GPU_COMPILER 0
 #ifdef CKCONV_REQUIRE_GPU
@@ -13275,13 +13278,15 @@ CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double
 }
 
 /* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than
-   four channels on both sides, are for devices without one, and for plans that may not have the workspace of
-   a packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks. */
+   four channels on both sides, or 32 on one, are for devices without one, and for plans that may not have the
+   workspace of a packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks.
+   (H100, 1 to 4 channels beside 48 and more: never more than 5 % faster, up to four times slower.) */
 CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
     ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
     int matrix = compute != CKCONV_F32 && compute != CKCONV_F64 && ckci_matrix_family(device) != 0;
-    return matrix && p->k > 4 && p->c > 4 ? 1e13 : 0;
+    const int64_t few = ckci_min(p->k, p->c), many = ckci_max(p->k, p->c);
+    return matrix && (few > 4 || many >= 32) ? 1e13 : 0;
 }
 
 /* Which of the table's kernels: base is the f32 one; f64 and i32 follow it in each family. */
@@ -15934,7 +15939,9 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
                          ckconv_element_name(written->op.kind));
     }
     CKCI_TRY(ckci_gpu_takes(p, err));
-    CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
+    if (p->g > 1 || p->c > 4) { /* else two taps may become one (ckci_matrix_pairs): asked again, later */
+        CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
+    }
     memset(m, 0, sizeof *m);
     m->conv = *p;
     m->type = type == CKCONV_TF32 && mfma && ckci_matrix_unit(device) != CKCI_UNIT_CDNA3 ? CKCONV_F32 : type;
@@ -16672,7 +16679,8 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     const char *what = back ? "dout" : "in";
     int64_t block = c->k, space, beyond[3];
     ckci_image(c, &space, beyond);
-    CKCI_TRY(ckci_matrix_reads(read, what, m->type, block, err));
+    CKCI_TRY(ckci_matrix_data(m, back ? CKCI_OUT : CKCI_IN, what, device, limit, ws, err));
+    ckci_matrix_turned(m, device, limit, ws);
     ckci_tensor native = *w;
     m->pack = CKCI_PACK;
     /* several planes on NVIDIA: turned on the way from LDS */
@@ -16722,7 +16730,7 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
             : k->as.region.rolled && device->kind == CKCONV_DEVICE_NVIDIA
                 ? (block == 32 ? 0.82 : 1.1) * *cost + 5000
                 : 1.3 * *cost + 8000;
-    *cost = 218 * CKCI_NEAR_BESIDE * (*cost + (m->pack ? 4500 : 0));
+    *cost = 218 * CKCI_NEAR_BESIDE * (*cost + (m->pack ? 4500 : 0)) + m->packing;
     return CKCONV_OK;
 }
 
@@ -17307,7 +17315,9 @@ CKCI_FN int ckci_image_weights(const ckci_conv *p, ckci_conv *image)
         return 0;
     }
     ckci_tensor a, b;
-    int fits = ckci_image_tensor(dout, p, 1, &a) && ckci_image_tensor(in, p, 1, &b);
+    if (!ckci_image_tensor(dout, p, 1, &a) || !ckci_image_tensor(in, p, 1, &b)) {
+        return 0;
+    }
     const int64_t a_len[6] = {1, 1, positions, n, 1, p->k},
                   a_stride[6] = {0, 0, 1, a.stride[0], 0, a.stride[5]};
     const int64_t b_len[6] = {1, p->c, positions, n, 1, 1},
@@ -17334,7 +17344,7 @@ CKCI_FN int ckci_image_weights(const ckci_conv *p, ckci_conv *image)
         image->stride[i] = image->dilation[i] = 1;
         image->pad[i] = 0;
     }
-    return fits && ckci_size(a.dtype) == (size_t)size &&
+    return ckci_size(a.dtype) == (size_t)size &&
            ckci_matrix_reads(&a, "", a.compute, positions, NULL) == CKCONV_OK &&
            ckci_matrix_reads(&b, "", a.compute, positions, NULL) == CKCONV_OK;
 }
@@ -17413,7 +17423,9 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     const int32_t gather = ckci_image_weight_kernel(tile);
-    if (gather >= 0 && ckci_image_weights(p, &m->conv)) {
+    ckci_conv image;
+    if (gather >= 0 && ckci_image_weights(p, &image)) {
+        m->conv = image;
         m->merge = 1;
         if (ckci_image_weight(p, device, gather, split_k, limit, ws, m, cost, NULL) == CKCONV_OK) {
             return CKCONV_OK;
@@ -18173,8 +18185,17 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
     return best;
 }
 
+/* Wide blocks of `set` groups at most: a slab has 256 / set parts, whose statistics meet in LDS. */
+CKCI_FN int64_t ckci_norm_most_blocks(const ckci_groupnorm *p, int64_t set)
+{
+    const int64_t parts = ckci_min(256 / set, ckci_saturating_mul(set * p->c, p->space) / 8192);
+    return ckci_saturating_mul(p->n, ckci_ceil_div(p->g, set) * ckci_max(parts, 1));
+}
+
 /* Makes blocks wide where they can be. Returns the parts of ckci_norm_keep. Sums of channels need workspace.
-   Channels last, a row of a block is 64 channels where a slab of them fits into LDS or is large, else 32. */
+   Channels last, a row of a block is 64 channels where a slab of them fits into LDS or is large, else 32; fewer
+   where these are so many groups (instance norm) that blocks would be fewer than compute units, but for what
+   memory reads together: 32 bytes (AMD: 64). */
 CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit, int keep,
                                 ckci_gpu_norm *k)
 {
@@ -18196,6 +18217,11 @@ CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *de
     }
     int64_t set = ckci_norm_wide_set(p, k->along_x, 64);
     set = ckci_saturating_mul(set * p->c, p->space) < 65536 ? ckci_norm_wide_set(p, k->along_x, 32) : set;
+    const int64_t line = (device->kind == CKCONV_DEVICE_NVIDIA ? 32 : 64) / (int64_t)ckci_size(p->in.dtype);
+    for (int64_t channels = 32; channels >= line && set > 1 && !k->along_x; channels /= 2) {
+        const int64_t next = ckci_norm_wide_set(p, 0, channels);
+        set = next > 0 && ckci_norm_most_blocks(p, set) < device->compute_units ? next : set;
+    }
     k->wide = set > 0;
     k->set = set > 0 ? (int32_t)set : any;
     return 0;
@@ -20089,7 +20115,9 @@ CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err)
     return ckci_fail(err, CKCONV_ERR_NO_DEVICE, "%s: no GPU was found", what);
 #else
     return ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE,
-                     "%s: this build holds no GPU code; compile as .hip or .cu, or with -x hip", what);
+                     "%s: this build holds no GPU code: compile the implementation with hipcc -x hip or nvcc "
+                     "-x cu (make: GPU=hip, GPU=cuda)",
+                     what);
 #endif
 }
 

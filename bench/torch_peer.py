@@ -27,7 +27,6 @@ import time
 
 import torch
 import torch.nn.functional as F
-from triton.testing import do_bench
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 from ckconv_torch import Args, ConvDesc as Conv, ElementOp as Element, Error, GroupnormDesc as Norm  # noqa: E402
@@ -263,6 +262,7 @@ def largest_error(pairs):
 
 def measure(functions, rounds, rep):
     """Medians of the rounds, the functions taking turns."""
+    from triton.testing import do_bench
     times = [[] for _ in functions]
     for _ in range(rounds):
         for i, f in enumerate(functions):

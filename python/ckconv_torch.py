@@ -97,14 +97,16 @@ def library():
     global _library
     if _library is None:
         here = os.path.dirname(os.path.abspath(__file__))
-        places = [os.environ.get("CKCONV_LIBRARY"), os.path.join(here, "libckconv.so"),
-                  os.path.join(here, "..", "build", "libckconv.so")]
+        asked = os.environ.get("CKCONV_LIBRARY")
+        places = [asked] if asked else [os.path.join(here, "libckconv.so"),
+                                        os.path.join(here, "..", "build", "libckconv.so")]
         for place in places:
-            if place and os.path.exists(place):
+            if os.path.exists(place):
                 _library = ct.CDLL(place)
                 _library.ckconv_instance_name.restype = ct.c_char_p
                 return _library
-        raise OSError("libckconv.so is not there: run `make python`, or set CKCONV_LIBRARY to its path")
+        raise OSError("there is no " + " or ".join(places) + (" (CKCONV_LIBRARY)" if asked else "") +
+                      ": run `make python`, or set CKCONV_LIBRARY to the library's path")
     return _library
 
 

@@ -950,7 +950,8 @@ static void part_sides(void)
   planes: channels first on matrix units, with taps side by side in the weights. 1x1 layers are products for
   each image (positions in multiples of 8; of channels that fill tiles, that end inside a step of the reduction,
   of more images than a mask of taps has bits); of larger filters weights are turned before or after, dwei of
-  more than a MiB.
+  more than a MiB; small groups, with outputs of less than a MiB and more; a first layer of 147 taps, which
+  become 84.
 */
 static const block_case planes[] = {
     {2, 1, 3, 192, 64, {1, 1, 0}, {9, 24, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
@@ -962,6 +963,9 @@ static const block_case planes[] = {
     {2, 1, 1, 72, 64, {3, 3, 0}, {5, 6, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
     {2, 2, 1, 64, 40, {3, 3, 0}, {5, 6, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
     {2, 1, 1, 272, 256, {3, 3, 0}, {3, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 8, 3, 4, 4, {3, 3, 0}, {9, 12, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 33, 1, 32, 32, {3, 3, 0}, {22, 24, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {3, 1, 2, 16, 3, {3, 7, 7}, {4, 11, 12}, {1, 2, 2}, {1, 1, 1}, {1, 3, 3}, {1, 3, 3}},
 };
 
 static void part_planes(void)

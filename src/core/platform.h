@@ -9,6 +9,9 @@
 
 #if defined(__HIP__) || defined(__HIPCC__) || defined(__CUDACC__) || defined(CKCI_SIMULATOR)
 #define CKCI_GPU_COMPILER 1 /* CKCI_SIMULATOR: tests run kernels on the CPU */
+#if !defined(__cplusplus) || (__cplusplus < 201703L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 201703L))
+#error "ckconv: the GPU's kernels need C++17: add -std=c++17"
+#endif
 #else
 #define CKCI_GPU_COMPILER 0
 #ifdef CKCONV_REQUIRE_GPU

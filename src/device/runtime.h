@@ -43,7 +43,9 @@ CKCI_FN ckconv_status ckci_no_gpu(const char *what, ckconv_error *err)
     return ckci_fail(err, CKCONV_ERR_NO_DEVICE, "%s: no GPU was found", what);
 #else
     return ckci_fail(err, CKCONV_ERR_NO_DEVICE_CODE,
-                     "%s: this build holds no GPU code; compile as .hip or .cu, or with -x hip", what);
+                     "%s: this build holds no GPU code: compile the implementation with hipcc -x hip or nvcc "
+                     "-x cu (make: GPU=hip, GPU=cuda)",
+                     what);
 #endif
 }
 

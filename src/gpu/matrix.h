@@ -391,7 +391,9 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
                          ckconv_element_name(written->op.kind));
     }
     CKCI_TRY(ckci_gpu_takes(p, err));
-    CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
+    if (p->g > 1 || p->c > 4) { /* else two taps may become one (ckci_matrix_pairs): asked again, later */
+        CKCI_TRY(ckci_matrix_taps(p, &ranges, err));
+    }
     memset(m, 0, sizeof *m);
     m->conv = *p;
     m->type = type == CKCONV_TF32 && mfma && ckci_matrix_unit(device) != CKCI_UNIT_CDNA3 ? CKCONV_F32 : type;

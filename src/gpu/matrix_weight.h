@@ -162,7 +162,9 @@ CKCI_FN int ckci_image_weights(const ckci_conv *p, ckci_conv *image)
         return 0;
     }
     ckci_tensor a, b;
-    int fits = ckci_image_tensor(dout, p, 1, &a) && ckci_image_tensor(in, p, 1, &b);
+    if (!ckci_image_tensor(dout, p, 1, &a) || !ckci_image_tensor(in, p, 1, &b)) {
+        return 0;
+    }
     const int64_t a_len[6] = {1, 1, positions, n, 1, p->k},
                   a_stride[6] = {0, 0, 1, a.stride[0], 0, a.stride[5]};
     const int64_t b_len[6] = {1, p->c, positions, n, 1, 1},
@@ -189,7 +191,7 @@ CKCI_FN int ckci_image_weights(const ckci_conv *p, ckci_conv *image)
         image->stride[i] = image->dilation[i] = 1;
         image->pad[i] = 0;
     }
-    return fits && ckci_size(a.dtype) == (size_t)size &&
+    return ckci_size(a.dtype) == (size_t)size &&
            ckci_matrix_reads(&a, "", a.compute, positions, NULL) == CKCONV_OK &&
            ckci_matrix_reads(&b, "", a.compute, positions, NULL) == CKCONV_OK;
 }
@@ -268,7 +270,9 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     const int32_t gather = ckci_image_weight_kernel(tile);
-    if (gather >= 0 && ckci_image_weights(p, &m->conv)) {
+    ckci_conv image;
+    if (gather >= 0 && ckci_image_weights(p, &image)) {
+        m->conv = image;
         m->merge = 1;
         if (ckci_image_weight(p, device, gather, split_k, limit, ws, m, cost, NULL) == CKCONV_OK) {
             return CKCONV_OK;

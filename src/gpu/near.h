@@ -275,7 +275,8 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     const char *what = back ? "dout" : "in";
     int64_t block = c->k, space, beyond[3];
     ckci_image(c, &space, beyond);
-    CKCI_TRY(ckci_matrix_reads(read, what, m->type, block, err));
+    CKCI_TRY(ckci_matrix_data(m, back ? CKCI_OUT : CKCI_IN, what, device, limit, ws, err));
+    ckci_matrix_turned(m, device, limit, ws);
     ckci_tensor native = *w;
     m->pack = CKCI_PACK;
     /* several planes on NVIDIA: turned on the way from LDS */
@@ -325,7 +326,7 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
             : k->as.region.rolled && device->kind == CKCONV_DEVICE_NVIDIA
                 ? (block == 32 ? 0.82 : 1.1) * *cost + 5000
                 : 1.3 * *cost + 8000;
-    *cost = 218 * CKCI_NEAR_BESIDE * (*cost + (m->pack ? 4500 : 0));
+    *cost = 218 * CKCI_NEAR_BESIDE * (*cost + (m->pack ? 4500 : 0)) + m->packing;
     return CKCONV_OK;
 }
 

@@ -235,8 +235,17 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
     return best;
 }
 
+/* Wide blocks of `set` groups at most: a slab has 256 / set parts, whose statistics meet in LDS. */
+CKCI_FN int64_t ckci_norm_most_blocks(const ckci_groupnorm *p, int64_t set)
+{
+    const int64_t parts = ckci_min(256 / set, ckci_saturating_mul(set * p->c, p->space) / 8192);
+    return ckci_saturating_mul(p->n, ckci_ceil_div(p->g, set) * ckci_max(parts, 1));
+}
+
 /* Makes blocks wide where they can be. Returns the parts of ckci_norm_keep. Sums of channels need workspace.
-   Channels last, a row of a block is 64 channels where a slab of them fits into LDS or is large, else 32. */
+   Channels last, a row of a block is 64 channels where a slab of them fits into LDS or is large, else 32; fewer
+   where these are so many groups (instance norm) that blocks would be fewer than compute units, but for what
+   memory reads together: 32 bytes (AMD: 64). */
 CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit, int keep,
                                 ckci_gpu_norm *k)
 {
@@ -258,6 +267,11 @@ CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *de
     }
     int64_t set = ckci_norm_wide_set(p, k->along_x, 64);
     set = ckci_saturating_mul(set * p->c, p->space) < 65536 ? ckci_norm_wide_set(p, k->along_x, 32) : set;
+    const int64_t line = (device->kind == CKCONV_DEVICE_NVIDIA ? 32 : 64) / (int64_t)ckci_size(p->in.dtype);
+    for (int64_t channels = 32; channels >= line && set > 1 && !k->along_x; channels /= 2) {
+        const int64_t next = ckci_norm_wide_set(p, 0, channels);
+        set = next > 0 && ckci_norm_most_blocks(p, set) < device->compute_units ? next : set;
+    }
     k->wide = set > 0;
     k->set = set > 0 ? (int32_t)set : any;
     return 0;
