@@ -13277,16 +13277,23 @@ CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double
     return per_block * rate * (share < 1.5 ? 1.5 : share);
 }
 
-/* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than
-   four channels on both sides, or 32 on one, are for devices without one, and for plans that may not have the
-   workspace of a packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks.
-   (H100, 1 to 4 channels beside 48 and more: never more than 5 % faster, up to four times slower.) */
+/* What portable multiply-adds cost beside others in types that a matrix unit multiplies. More than four
+   channels on both sides: beyond all others, for devices without one, and for plans that may not have the
+   workspace of a packed tensor; their rate is an eighth of it or less, and falls further the fewer the
+   blocks. Else, with 32 on the other side, each output of fwd and bwd_data once more as long as 300 products,
+   since numbers are written one by one (H100: 8 to 400 us above what products take, of 5 to 40 million
+   outputs). */
 CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
     ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
     int matrix = compute != CKCONV_F32 && compute != CKCONV_F64 && ckci_matrix_family(device) != 0;
     const int64_t few = ckci_min(p->k, p->c), many = ckci_max(p->k, p->c);
-    return matrix && (few > 4 || many >= 32) ? 1e13 : 0;
+    if (!matrix || few > 4) {
+        return matrix ? 1e13 : 0;
+    }
+    return p->op == CKCONV_BWD_WEIGHT || many < 32 ? 0
+                                                   : 300. * (double)ckci_count(&p->t[ckci_written(p->op)]) /
+                                                         (double)ckci_max(device->compute_units, 1);
 }
 
 /* Which of the table's kernels: base is the f32 one; f64 and i32 follow it in each family. */
@@ -15831,9 +15838,9 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     return CKCONV_OK;
 }
 
-/* Workspace for what is written, as `dense` lies, which a move turns from there into *t; if that has room, and
-   above a MiB: below, a second launch, of some microseconds, takes longer than numbers that are written one by
-   one. */
+/* Workspace for what is written, as `dense` lies, which a move turns from there into *t; if that has room,
+   and above a MiB: below, a second launch, of some microseconds, takes longer than numbers that are written
+   one by one. */
 CKCI_FN void ckci_matrix_turn_later(ckci_matrix *m, ckci_tensor *t, ckci_tensor *dense,
                                     const ckconv_device *device, int64_t limit, unsigned char *ws)
 {
@@ -17300,10 +17307,10 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-/* bwd_weight of 1x1 layers, channels first (ckci_image_product): dwei = sum of dout * in' over images, matrices
-   of [channels][positions] whose rows the unit reads as they lie. It is computed as fwd of other tensors, of
-   which `image` becomes the problem: dout's channels are positions, images are taps, positions are channels.
-   Zero: p is no such layer, or more images than a filter has taps. */
+/* bwd_weight of 1x1 layers, channels first (ckci_image_product): dwei = sum of dout * in' over images,
+   matrices of [channels][positions] whose rows the unit reads as they lie. It is computed as fwd of other
+   tensors, of which `image` becomes the problem: dout's channels are positions, images are taps, positions
+   are channels. Zero: p is no such layer, or more images than a filter has taps. */
 CKCI_FN int ckci_image_weights(const ckci_conv *p, ckci_conv *image)
 {
     const ckci_tensor *in = &p->t[CKCI_IN], *dout = &p->t[CKCI_OUT], *w = &p->t[CKCI_WEI];
@@ -17359,8 +17366,8 @@ CKCI_FN int32_t ckci_image_weight_kernel(const ckci_gpu_tile *tile)
                                                        : -1;
 }
 
-/* m, started for p, as that product: parts of the positions (of at most CKCI_SUM_WHOLE, one after the other in
-   a sum) such that blocks fill up to eight rounds, the cheapest. */
+/* m, started for p, as that product: parts of the positions (of at most CKCI_SUM_WHOLE, one after the other
+   in a sum) such that blocks fill up to eight rounds, the cheapest. */
 CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device *device, int32_t kernel,
                                         int32_t split_k, int64_t limit, unsigned char *ws, ckci_matrix *m,
                                         double *cost, ckconv_error *err)
@@ -18193,9 +18200,9 @@ CKCI_FN int64_t ckci_norm_most_blocks(const ckci_groupnorm *p, int64_t set)
 }
 
 /* Makes blocks wide where they can be. Returns the parts of ckci_norm_keep. Sums of channels need workspace.
-   Channels last, a row of a block is 64 channels where a slab of them fits into LDS or is large, else 32; fewer
-   where these are so many groups (instance norm) that blocks would be fewer than compute units, but for what
-   memory reads together: 32 bytes (AMD: 64). */
+   Channels last, a row of a block is 64 channels where a slab of them fits into LDS or is large, else 32;
+   fewer where these are so many groups (instance norm) that blocks would be fewer than compute units, but for
+   what memory reads together: 32 bytes (AMD: 64). */
 CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit, int keep,
                                 ckci_gpu_norm *k)
 {

@@ -4295,8 +4295,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* The same as f16 or bf16 by way of LDS, so that lines are stored whole: rows that are aligned to 16 bytes,
-       and columns in eights. */
+    /* The same as f16 or bf16 by way of LDS, so that lines are stored whole: rows that are aligned to 16
+       bytes, and columns in eights. */
     CKCI_K_MEMBER void store_lines(unsigned char *tiles, unsigned char *to, int64_t pitch, int32_t rows,
                                    int32_t columns, int32_t dtype) const
     {
@@ -8374,8 +8374,8 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
         }
     }
 
-    /* What is known of the epilogue: nothing, that there is none, that it is linear with D tensors that have a
-       number for each channel. */
+    /* What is known of the epilogue: nothing, that there is none, that it is linear with D tensors that have
+       a number for each channel. */
     enum { ANY, PLAIN, ADDS };
 
     /* The sums of those for a thread's channels; false: it is not so. */

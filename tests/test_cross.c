@@ -948,10 +948,10 @@ static void part_sides(void)
 
 /*------------------------------------------------------------------------------------------------------------
   planes: channels first on matrix units, with taps side by side in the weights. 1x1 layers are products for
-  each image (positions in multiples of 8; of channels that fill tiles, that end inside a step of the reduction,
-  of more images than a mask of taps has bits); of larger filters weights are turned before or after, dwei of
-  more than a MiB; small groups, with outputs of less than a MiB and more; a first layer of 147 taps, which
-  become 84.
+  each image (positions in multiples of 8; of channels that fill tiles, that end inside a step of the
+  reduction, of more images than a mask of taps has bits); of larger filters weights are turned before or
+  after, dwei of more than a MiB; small groups, with outputs of less than a MiB and more; a first layer of 147
+  taps, which become 84.
 */
 static const block_case planes[] = {
     {2, 1, 3, 192, 64, {1, 1, 0}, {9, 24, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},

@@ -304,9 +304,9 @@ static void part_alias(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
-  outputs that kernels write by lines (aligned, channels a multiple of 8; or channels first, positions so), with
-  D tensors that lie as the output, that have one number for each channel, and that lie nearly so: one of these
-  lies otherwise
+  outputs that kernels write by lines (aligned, channels a multiple of 8; or channels first, positions so),
+  with D tensors that lie as the output, that have one number for each channel, and that lie nearly so: one of
+  these lies otherwise
 */
 static const shape_row line_shapes[] = {
     {2, 1, 2, 64, 64, {3, 3, 0}, {9, 8, 0}, 1, 1, 1},     /* dense */

@@ -262,9 +262,9 @@ static void test_few(void)
 }
 
 /* Channels first on matrix units: 1x1 layers are a product for each image, which reads and writes tensors as
-   they lie where a plane is a multiple of 16 bytes; else tensors that only lie otherwise, weights too, are moved
-   by the kernels of transforms, before and after, not packed or written element by element. `kernels`: the
-   first letters of each launch. */
+   they lie where a plane is a multiple of 16 bytes; else tensors that only lie otherwise, weights too, are
+   moved by the kernels of transforms, before and after, not packed or written element by element. `kernels`:
+   the first letters of each launch. */
 static void test_channels_first(void)
 {
     static const struct {

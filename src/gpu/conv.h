@@ -373,16 +373,23 @@ CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double
     return per_block * rate * (share < 1.5 ? 1.5 : share);
 }
 
-/* A cost beyond all others: portable multiply-adds of types that a matrix unit multiplies, with more than
-   four channels on both sides, or 32 on one, are for devices without one, and for plans that may not have the
-   workspace of a packed tensor. Their rate is an eighth of it or less, and falls further the fewer the blocks.
-   (H100, 1 to 4 channels beside 48 and more: never more than 5 % faster, up to four times slower.) */
+/* What portable multiply-adds cost beside others in types that a matrix unit multiplies. More than four
+   channels on both sides: beyond all others, for devices without one, and for plans that may not have the
+   workspace of a packed tensor; their rate is an eighth of it or less, and falls further the fewer the
+   blocks. Else, with 32 on the other side, each output of fwd and bwd_data once more as long as 300 products,
+   since numbers are written one by one (H100: 8 to 400 us above what products take, of 5 to 40 million
+   outputs). */
 CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
     ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
     int matrix = compute != CKCONV_F32 && compute != CKCONV_F64 && ckci_matrix_family(device) != 0;
     const int64_t few = ckci_min(p->k, p->c), many = ckci_max(p->k, p->c);
-    return matrix && (few > 4 || many >= 32) ? 1e13 : 0;
+    if (!matrix || few > 4) {
+        return matrix ? 1e13 : 0;
+    }
+    return p->op == CKCONV_BWD_WEIGHT || many < 32 ? 0
+                                                   : 300. * (double)ckci_count(&p->t[ckci_written(p->op)]) /
+                                                         (double)ckci_max(device->compute_units, 1);
 }
 
 /* Which of the table's kernels: base is the f32 one; f64 and i32 follow it in each family. */

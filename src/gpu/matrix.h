@@ -283,9 +283,9 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
     return CKCONV_OK;
 }
 
-/* Workspace for what is written, as `dense` lies, which a move turns from there into *t; if that has room, and
-   above a MiB: below, a second launch, of some microseconds, takes longer than numbers that are written one by
-   one. */
+/* Workspace for what is written, as `dense` lies, which a move turns from there into *t; if that has room,
+   and above a MiB: below, a second launch, of some microseconds, takes longer than numbers that are written
+   one by one. */
 CKCI_FN void ckci_matrix_turn_later(ckci_matrix *m, ckci_tensor *t, ckci_tensor *dense,
                                     const ckconv_device *device, int64_t limit, unsigned char *ws)
 {

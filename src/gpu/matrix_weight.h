@@ -147,10 +147,10 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
-/* bwd_weight of 1x1 layers, channels first (ckci_image_product): dwei = sum of dout * in' over images, matrices
-   of [channels][positions] whose rows the unit reads as they lie. It is computed as fwd of other tensors, of
-   which `image` becomes the problem: dout's channels are positions, images are taps, positions are channels.
-   Zero: p is no such layer, or more images than a filter has taps. */
+/* bwd_weight of 1x1 layers, channels first (ckci_image_product): dwei = sum of dout * in' over images,
+   matrices of [channels][positions] whose rows the unit reads as they lie. It is computed as fwd of other
+   tensors, of which `image` becomes the problem: dout's channels are positions, images are taps, positions
+   are channels. Zero: p is no such layer, or more images than a filter has taps. */
 CKCI_FN int ckci_image_weights(const ckci_conv *p, ckci_conv *image)
 {
     const ckci_tensor *in = &p->t[CKCI_IN], *dout = &p->t[CKCI_OUT], *w = &p->t[CKCI_WEI];
@@ -206,8 +206,8 @@ CKCI_FN int32_t ckci_image_weight_kernel(const ckci_gpu_tile *tile)
                                                        : -1;
 }
 
-/* m, started for p, as that product: parts of the positions (of at most CKCI_SUM_WHOLE, one after the other in
-   a sum) such that blocks fill up to eight rounds, the cheapest. */
+/* m, started for p, as that product: parts of the positions (of at most CKCI_SUM_WHOLE, one after the other
+   in a sum) such that blocks fill up to eight rounds, the cheapest. */
 CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device *device, int32_t kernel,
                                         int32_t split_k, int64_t limit, unsigned char *ws, ckci_matrix *m,
                                         double *cost, ckconv_error *err)

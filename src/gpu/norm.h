@@ -243,9 +243,9 @@ CKCI_FN int64_t ckci_norm_most_blocks(const ckci_groupnorm *p, int64_t set)
 }
 
 /* Makes blocks wide where they can be. Returns the parts of ckci_norm_keep. Sums of channels need workspace.
-   Channels last, a row of a block is 64 channels where a slab of them fits into LDS or is large, else 32; fewer
-   where these are so many groups (instance norm) that blocks would be fewer than compute units, but for what
-   memory reads together: 32 bytes (AMD: 64). */
+   Channels last, a row of a block is 64 channels where a slab of them fits into LDS or is large, else 32;
+   fewer where these are so many groups (instance norm) that blocks would be fewer than compute units, but for
+   what memory reads together: 32 bytes (AMD: 64). */
 CKCI_FN int64_t ckci_norm_widen(const ckci_groupnorm *p, const ckconv_device *device, int64_t limit, int keep,
                                 ckci_gpu_norm *k)
 {

@@ -420,8 +420,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* The same as f16 or bf16 by way of LDS, so that lines are stored whole: rows that are aligned to 16 bytes,
-       and columns in eights. */
+    /* The same as f16 or bf16 by way of LDS, so that lines are stored whole: rows that are aligned to 16
+       bytes, and columns in eights. */
     CKCI_K_MEMBER void store_lines(unsigned char *tiles, unsigned char *to, int64_t pitch, int32_t rows,
                                    int32_t columns, int32_t dtype) const
     {

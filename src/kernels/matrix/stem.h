@@ -409,8 +409,8 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
         }
     }
 
-    /* What is known of the epilogue: nothing, that there is none, that it is linear with D tensors that have a
-       number for each channel. */
+    /* What is known of the epilogue: nothing, that there is none, that it is linear with D tensors that have
+       a number for each channel. */
     enum { ANY, PLAIN, ADDS };
 
     /* The sums of those for a thread's channels; false: it is not so. */
