@@ -142,19 +142,51 @@ def _place(device):
     return device.index if device.type == "cuda" else -torch.get_num_threads()
 
 
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # without an object for it
+
+
+def _stream(device):
+    if device.type != "cuda":
+        return None
+    return _raw_stream(device.index) if _raw_stream else torch.cuda.current_stream(device).cuda_stream
+
+
 def _run(plan, args, device):
-    workspace = torch.empty(plan.workspace_bytes, dtype=torch.uint8, device=device) if plan.workspace_bytes else None
-    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
+    size, place = plan.workspace_bytes, None
+    if size:
+        workspace = torch.empty(size, dtype=torch.uint8, device=device)
+        place = workspace.data_ptr()
     error = Error()
-    place = workspace.data_ptr() if workspace is not None else None
-    if library().ckconv_run(ct.byref(plan), ct.byref(args), ct.c_void_p(place), ct.c_size_t(plan.workspace_bytes),
-                            ct.c_void_p(stream), ct.byref(error)):
+    if library().ckconv_run(ct.byref(plan), ct.byref(args), ct.c_void_p(place), ct.c_size_t(size),
+                            ct.c_void_p(_stream(device)), ct.byref(error)):
         raise RuntimeError("ckconv: " + error.text.decode())
+
+
+_nothing = contextlib.nullcontext()
 
 
 def _guard(device):
     """The plan's GPU must be the current one."""
-    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+    if device.type != "cuda" or torch.cuda.current_device() == device.index:
+        return _nothing
+    return torch.cuda.device(device)
+
+
+# What was found out about tensors that looked the same: what a call takes then is a look into a dictionary. As many as
+# there are plans; when full, they begin anew.
+
+_prepared = {}
+
+
+def _look(t):
+    """All that matters of a tensor but its numbers."""
+    return None if t is None else (t.shape, t.stride(), t.dtype, t.device, t.is_neg())
+
+
+def _prepare(key, value):
+    if len(_prepared) >= MOST_PLANS:
+        _prepared.clear()
+    _prepared[key] = value
 
 
 # --- Tensors: [N, C, spatial] and [K, C / groups, filter]
@@ -228,8 +260,31 @@ def _conv_desc(op, g, n, k, c, dtypes, places):
     return d
 
 
+NAMES = {FWD: ("in_", "wei", "out"), BWD_DATA: ("dout", "wei", "din"), BWD_WEIGHT: ("in_", "dout", "dwei")}
+
+
 def _conv(op, a, b, bias, g):
     """fwd: a in, b wei; bwd_data: a dout, b wei; bwd_weight: a in, b dout. bias: of the written channels, or None."""
+    device = a.device
+    key = (op, g, _look(a), _look(b), _look(bias), _place(device))
+    found = _prepared.get(key)
+    if found is None:
+        return _conv_first(op, a, b, bias, g, key)
+    plan, shape, strides = found
+    written = torch.empty_strided(shape, strides, dtype=a.dtype, device=device)
+    args = Args()
+    for name, t in zip(NAMES[op], (a, b, written)):
+        setattr(args, name, t.data_ptr())
+    if bias is not None:
+        args.d0 = bias.data_ptr()
+    with _guard(device):
+        _run(plan, args, device)
+    return written
+
+
+def _conv_first(op, a, b, bias, g, look):
+    """The same of tensors that look as none did before."""
+    given = a, b, bias
     a = _dense(a, g.last)
     b = _dense(b, g.last if op == BWD_WEIGHT else g.wei_last)
     n, device = a.shape[0], a.device
@@ -255,16 +310,14 @@ def _conv(op, a, b, bias, g):
         plan = _plan(key, library().ckconv_plan_conv, op,
                      lambda: _conv_desc(op, g, n, k // g.groups, c, codes, places), device)
         args = Args()
-        if op == FWD:
-            args.in_, args.wei, args.out = x.data_ptr(), w.data_ptr(), y.data_ptr()
-        elif op == BWD_DATA:
-            args.din, args.wei, args.dout = x.data_ptr(), w.data_ptr(), y.data_ptr()
-        else:
-            args.in_, args.dwei, args.dout = x.data_ptr(), w.data_ptr(), y.data_ptr()
+        for name, t in zip(NAMES[op], (a, b, written)):
+            setattr(args, name, t.data_ptr())
         if bias is not None:
             bias = bias.resolve_neg().contiguous()
             args.d0 = bias.data_ptr()
         _run(plan, args, device)
+    if all(t is u for t, u in zip(given, (a, b, bias))):  # no copies were made
+        _prepare(look, (plan, tuple(written.shape), written.stride()))
     return written
 
 
@@ -436,6 +489,15 @@ def _wrong(x, w, bias, channels, outputs, groups, stride, dilation):
 def _convolution(name, ndim, x, w, bias, stride, padding, dilation, groups):
     given = (name, x, w, bias, stride, padding, dilation, groups)
     why = _reason(x, w, bias)
+    look = None
+    if why is None and not torch.is_autocast_enabled() and not torch.is_autocast_cpu_enabled() and \
+            type(groups) is int and _plain(stride) and _plain(padding) and _plain(dilation):
+        look = (name, _look(x), _look(w), _look(bias), stride, padding, dilation, groups,
+                torch.backends.cudnn.allow_tf32)
+        g = _prepared.get(look)
+        if g is not None:
+            _counts[name, None] += 1
+            return _apply(FWD, x, w, bias, g)
     refused = "what PyTorch refuses"
     if why is None and (w.dim() != ndim + 2 or x.dim() not in (ndim + 1, ndim + 2) or
                         (isinstance(padding, str) and padding not in ("same", "valid"))):
@@ -461,8 +523,23 @@ def _convolution(name, ndim, x, w, bias, stride, padding, dilation, groups):
     g = Geometry(groups, stride, dilation, low, high, tuple(x.shape[2:]), tuple(w.shape[2:]), _any_last(x, w),
                  not w.is_contiguous() and _is_last(w), _tf32(x))
     _counts[name, None] += 1
-    y = _Conv.apply(FWD, x, w, bias, g)
+    if batch and look is not None:
+        _prepare(look, g)
+    y = _apply(FWD, x, w, bias, g)
     return y if batch else y.squeeze(0)
+
+
+def _plain(value):
+    """May it be part of a key? 1.0 would be found as 1, which PyTorch does not take for it."""
+    kind = type(value)
+    return kind is int or kind is str or (kind is tuple and all(type(v) is int for v in value))
+
+
+def _apply(op, x, w, bias, g):
+    """Without what a gradient needs where none is wanted."""
+    if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad)):
+        return _Conv.apply(op, x, w, bias, g)
+    return _conv(op, x, w, bias, g)
 
 
 def _transposed(name, ndim, x, w, bias, stride, padding, output_padding, groups, dilation):
@@ -490,7 +567,7 @@ def _transposed(name, ndim, x, w, bias, stride, padding, output_padding, groups,
     g = Geometry(groups, stride, dilation, padding, padding, size, tuple(w.shape[2:]), _any_last(x, w),
                  not w.is_contiguous() and _is_last(w), _tf32(x))
     _counts[name, None] += 1
-    y = _Conv.apply(BWD_DATA, x, w, bias, g)
+    y = _apply(BWD_DATA, x, w, bias, g)
     return y if batch else y.squeeze(0)
 
 
