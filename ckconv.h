@@ -16080,9 +16080,9 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 }
 
 /* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
-   own, and a launch adds their sums; a byte of parts takes three times as long as one that is moved (H100:
-   1280 channels of 3x3 on 8 x 8, 12 parts 47 us, 6 of a smaller tile 41). red: places of the reduction. *cost:
-   without parts, then as it is done. */
+   own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is moved
+   (H100: 1280 channels of 3x3 on 8 x 8, 12 parts 47 us, 6 of a smaller tile 41). red: places of the reduction.
+   *cost: without parts, then as it is done. */
 CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, double red, int64_t limit,
                                unsigned char *ws, double *cost)
 {
