@@ -180,7 +180,7 @@ _prepared = {}
 
 def _look(t):
     """All that matters of a tensor but its numbers."""
-    return None if t is None else (t.shape, t.stride(), t.dtype, t.device, t.is_neg())
+    return None if t is None else (t.shape, t.stride(), t.dtype, t.device, t.is_neg(), t.data_ptr() % 16 == 0)
 
 
 def _prepare(key, value):
@@ -202,11 +202,11 @@ def _is_last(t):
 
 
 def _dense(t, last):
-    """t as kernels read it well: neighbours lie along the channels or the last axis, and no element stands for several.
-    Else a copy, channels last or not."""
+    """t as kernels read it well: neighbours lie along the channels or the last axis, no element stands for several, and
+    on a GPU it begins at 16 bytes. Else a copy, channels last or not."""
     t = t.resolve_neg()
     strides = [s for s, n in zip(t.stride(), t.shape) if n > 1]
-    if 0 in strides or (strides and 1 not in (t.stride(1), t.stride(-1))):
+    if 0 in strides or (strides and 1 not in (t.stride(1), t.stride(-1))) or (t.is_cuda and t.data_ptr() % 16):
         return _blank(t.shape, t, last).copy_(t)
     return t
 

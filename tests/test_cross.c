@@ -15,8 +15,8 @@
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
    every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none; or on
    the GPU's instances: every second or fourth one, in turns, where it is simulated (with CKCONV_TEST_QUICK=1
-   a third of these, a fourth in planes, and a fourth of the problems of aligned, depthwise and wide), and then
-   without products.
+   a third of these, a fourth in planes, and a fourth of the problems of aligned, depthwise and wide), and
+   then without products.
    An instance that no problem executed is a failure. */
 #define _POSIX_C_SOURCE 200809L
 #include "naive.h"
@@ -964,18 +964,39 @@ static const block_case planes[] = {
     {2, 1, 1, 72, 64, {3, 3, 0}, {5, 6, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
     {2, 2, 1, 64, 40, {3, 3, 0}, {5, 6, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
     {2, 1, 1, 272, 256, {3, 3, 0}, {3, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 1, 4, 16, 8, {1, 1, 0}, {8, 8, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 2, 24, 16, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {2, 8, 3, 4, 4, {3, 3, 0}, {9, 12, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
     {2, 33, 1, 32, 32, {3, 3, 0}, {22, 24, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
     {3, 1, 2, 16, 3, {3, 7, 7}, {4, 11, 12}, {1, 2, 2}, {1, 1, 1}, {1, 3, 3}, {1, 3, 3}},
 };
+
+/* A tensor of one group in the order channels, batch, space: images lie beside each other in each channel. */
+static void set_across(ckconv_tensor *t, const ckconv_conv_desc *d, int64_t channels)
+{
+    int64_t space = 1;
+    for (int axis = d->ndim - 1; axis >= 0; axis--) {
+        t->stride[3 + axis] = space;
+        space *= d->input[axis];
+    }
+    t->layout = CKCONV_STRIDED;
+    t->stride[1] = space;
+    t->stride[2] = d->n * space;
+    t->stride[0] = channels * d->n * space;
+}
 
 static void part_planes(void)
 {
     static const int kinds[] = {5, 6}; /* f16, bf16 */
     const int count = (int)(sizeof planes / sizeof planes[0]);
     const long before = runs;
-    for (int i = 0; i < count * 3; i++) {
+    const long problems_before = problems;
+    for (int i = 0; i < count * 3 * 2; i++) {
         const ckconv_op op = passes[i % 3];
+        const block_case *b = &planes[i / 3 % count];
+        if (i / 3 >= count && (b->g > 1 || b->filter[0] > 1 || b->n * b->k * b->c > 4096)) {
+            continue; /* in the order channels, batch, space: small pointwise ones */
+        }
         naive_case c;
         ckconv_plan plan;
         ckconv_options options;
@@ -983,11 +1004,15 @@ static void part_planes(void)
         test_rng r = test_seed((uint64_t)i + 88);
         memset(&options, 0, sizeof options);
         options.engine = test_engine();
-        set_block(&d, &planes[i / 3]);
+        set_block(&d, &planes[i / 3 % count]);
         set_types(&d, &types[kinds[i % 2]], op);
         set_layout(&d, NAIVE_IN, CKCONV_NGCHW, &r);
         set_layout(&d, NAIVE_WEI, CKCONV_GKCYX, &r);
         set_layout(&d, NAIVE_OUT, CKCONV_NGCHW, &r);
+        if (i / 3 >= count) {
+            set_across(&d.in, &d, d.c);
+            set_across(&d.out, &d, d.k);
+        }
         naive_make(&c, op, &d, 0);
         fill_case(&c, (uint64_t)i + 3900001u);
         problems++;
@@ -1004,7 +1029,7 @@ static void part_planes(void)
         }
         naive_free(&c);
     }
-    printf("planes: %d problems, %ld runs\n", count * 3, runs - before);
+    printf("planes: %ld problems, %ld runs\n", problems - problems_before, runs - before);
 }
 
 /*------------------------------------------------------------------------------------------------------------

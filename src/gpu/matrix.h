@@ -93,7 +93,9 @@ CKCI_FN void ckci_merge_groups(ckci_conv *p, int64_t m)
 CKCI_FN int64_t ckci_matrix_merge(const ckci_conv *p)
 {
     int64_t m = 1;
-    int touch = ckci_groups_touch(&p->t[CKCI_IN]) && ckci_groups_touch(&p->t[CKCI_OUT]);
+    /* images share what OUT holds (ckci_image_product) */
+    int touch = p->t[CKCI_IN].len[0] == p->t[CKCI_OUT].len[0] && ckci_groups_touch(&p->t[CKCI_IN]) &&
+                ckci_groups_touch(&p->t[CKCI_OUT]);
     for (int i = 0; i < p->num_d && p->op != CKCONV_BWD_WEIGHT; i++) {
         touch = touch && ckci_groups_touch(&p->d[i]);
     }
@@ -526,8 +528,8 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 
 /* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
    own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is moved
-   (H100: 1280 channels of 3x3 on 8 x 8, 12 parts 47 us, 6 of a smaller tile 41). red: places of the reduction.
-   *cost: without parts, then as it is done. */
+   (H100: 1280 channels of 3x3 on 8 x 8, 12 parts 47 us, 6 of a smaller tile 41). red: places of the
+   reduction. *cost: without parts, then as it is done. */
 CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, double red, int64_t limit,
                                unsigned char *ws, double *cost)
 {
@@ -584,7 +586,8 @@ CKCI_FN int ckci_image_tensor(const ckci_tensor *t, const ckci_conv *p, int64_t 
    [channels][positions] that the unit reads and writes as they lie. It is computed as bwd_data of other
    tensors, of which `image` becomes the problem: groups are images, rows are the channels of what is written,
    its columns and those of the "weights" positions; wei is what bwd_data reads, the same for all groups. (AMD
-   turns the "weights" before, and still not what is written.) Zero: p is no such layer. */
+   turns the "weights" before, and still not what is written.) Zero: p is no such layer, or beyond 32-bit
+   offsets. */
 CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
 {
     const int back = p->op == CKCONV_BWD_DATA;
@@ -622,8 +625,10 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
         image->input[i] = image->output[i] = i == 2 ? written->len[2] : 1;
         image->stride[i] = image->dilation[i] = 1;
     }
+    const int64_t reach = ckci_saturating_add(ckci_saturating_mul(red, b->stride[1]), 512); /* of a tile */
     return fits && ckci_matrix_reads(b, "", a->compute, positions, NULL) == CKCONV_OK &&
-           ckci_size(ckci_matrix_stored(a->compute)) == 2;
+           ckci_size(ckci_matrix_stored(a->compute)) == 2 && ckci_saturating_mul(reach, 2) <= INT32_MAX &&
+           ckci_gpu_takes(image, NULL) == CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,

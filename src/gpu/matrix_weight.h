@@ -147,6 +147,13 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     return CKCONV_OK;
 }
 
+/* Bytes that a block can reach over in a 16-bit tensor: all images, all channels. */
+CKCI_FN int64_t ckci_image_reach(const ckci_tensor *t, int64_t images, int64_t channels)
+{
+    return ckci_saturating_mul(2, ckci_saturating_add(ckci_saturating_mul(images, t->stride[1]),
+                                                      ckci_saturating_mul(channels, t->stride[2])));
+}
+
 /* bwd_weight of 1x1 layers, channels first (ckci_image_product): dwei = sum of dout * in' over images,
    matrices of [channels][positions] whose rows the unit reads as they lie. It is computed as fwd of other
    tensors, of which `image` becomes the problem: dout's channels are positions, images are taps, positions
@@ -157,8 +164,8 @@ CKCI_FN int ckci_image_weights(const ckci_conv *p, ckci_conv *image)
     const int64_t positions = p->input[0] * p->input[1] * p->input[2], n = p->n, size = 2;
     if (!CKCI_KEEP_GATHER_HALF || p->g != 1 || p->num_d > 0 || !ckci_pointwise(p) || n < 1 ||
         n > CKCI_MOST_TAPS || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 || p->c % 8 != 0 ||
-        in->stride[2] == 1 || dout->stride[2] == 1 ||
-        ckci_saturating_mul(size * n, ckci_max(in->stride[1], dout->stride[1])) > INT32_MAX) {
+        in->stride[2] == 1 || dout->stride[2] == 1 || ckci_image_reach(in, n, p->c) > INT32_MAX ||
+        ckci_image_reach(dout, n, p->k) > INT32_MAX) {
         return 0;
     }
     ckci_tensor a, b;
@@ -259,11 +266,11 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
     return CKCONV_OK;
 }
 
-/* bwd_weight. Parts of the reduction as in ckci_gpu_weight. */
-CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, const ckci_gpu_tile *tile, int32_t split_k,
-                                         int64_t limit, unsigned char *ws, ckci_matrix *m, double *cost,
-                                         ckconv_error *err)
+/* bwd_weight. Parts of the reduction as in ckci_gpu_weight. turns: dwei may be turned after. */
+CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_device *device,
+                                             ckconv_family family, const ckci_gpu_tile *tile, int32_t split_k,
+                                             int turns, int64_t limit, unsigned char *ws, ckci_matrix *m,
+                                             double *cost, ckconv_error *err)
 {
     if (tile->form == CKCI_TILE_NEAR) {
         return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
@@ -290,7 +297,7 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
     CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
     c->n = ckci_saturating_mul(c->n, m->terms);
-    if (c->k == real_k && c->c == real_c) {
+    if (turns && c->k == real_k && c->c == real_c) {
         ckci_matrix_turned_weights(m, device, limit, ws);
     }
     CKCI_TRY(ckci_gpu_takes(c, err));
@@ -368,6 +375,20 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
     }
     *cost += m->packing;
     return CKCONV_OK;
+}
+
+/* The same; dwei is not turned where that leaves no workspace for sums. */
+CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, const ckci_gpu_tile *tile, int32_t split_k,
+                                         int64_t limit, unsigned char *ws, ckci_matrix *m, double *cost,
+                                         ckconv_error *err)
+{
+    m->turned = 0; /* a start that fails leaves m as it was */
+    ckconv_status status =
+        ckci_matrix_weight_way(p, device, family, tile, split_k, 1, limit, ws, m, cost, err);
+    return status != CKCONV_OK && m->turned
+               ? ckci_matrix_weight_way(p, device, family, tile, split_k, 0, limit, ws, m, cost, err)
+               : status;
 }
 
 CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
