@@ -22,7 +22,6 @@ files, one bar per network and file. Exit status 1 when a result was wrong.
 SPDX-License-Identifier: MIT
 """
 import argparse
-import ctypes as ct
 import math
 import os
 import re
@@ -123,28 +122,22 @@ class Bench:
 
     def compare(self, op, desc, tensors, result, want, calls):
         """(PyTorch's us, ckconv's us, instance) of one entry. result: the tensor that ckconv writes."""
-        tp, lib, ct_size = self.peer, self.lib, ct.c_size_t
-        plan = tp.Plan()
-        plan_call = lib.c.ckconv_plan_groupnorm if op in NORMS else lib.c.ckconv_plan_conv
-        options = tp.Options(engine=2 if self.cpu else 3, threads=self.torch.get_num_threads() if self.cpu else 0)
-        lib.check(plan_call(ct.byref(plan), tp.OPS[op], ct.byref(desc), ct.byref(options), None, ct.byref(lib.error)))
-        workspace = self.torch.empty(plan.workspace_bytes + 1, dtype=self.torch.uint8, device=self.device)
-        args = tp.Args(**{name: t.data_ptr() for name, t in tensors.items() if t is not None})
+        threads = self.torch.get_num_threads() if self.cpu else 0
+        plan, run = self.lib.plan(op, desc, engine=2 if self.cpu else 3, threads=threads)
+        args = self.peer.Args(**{name: t.data_ptr() for name, t in tensors.items() if t is not None})
 
         def ours():
-            stream = None if self.cpu else ct.c_void_p(self.torch.cuda.current_stream().cuda_stream)
-            lib.check(lib.c.ckconv_run(ct.byref(plan), ct.byref(args), ct.c_void_p(workspace.data_ptr()),
-                                       ct_size(plan.workspace_bytes), stream, ct.byref(lib.error)))
+            run(args)
 
         result.fill_(float("nan"))
         ours()
-        bad = not tp.largest_error([(result, want)]) <= LIMIT[self.o.dtype]
+        bad = not self.peer.largest_error([(result, want)]) <= LIMIT[self.o.dtype]
         self.wrong += bad
         peer = us = math.inf
         for _ in range(2):
             peer = min([peer] + [self.time(call) for call in calls])
             us = min(us, self.time(ours))
-        name = lib.c.ckconv_instance_name(plan.instance).decode()
+        name = self.lib.c.ckconv_instance_name(plan.instance).decode()
         return peer, us, name + (" MISMATCH" if bad else "")
 
     def conv(self, row):
@@ -211,11 +204,10 @@ class Bench:
         d.in_.dtype = CODE[self.o.dtype]
         d.in_.layout = self.peer.NGCHW if self.first else 0
         _, saved_mean, saved_inv = torch.ops.aten.native_group_norm(x.contiguous(), gamma, beta, n, g * c, space, g, eps)
-        dense = (lambda t: t) if self.cpu else (lambda t: t.contiguous())  # CUDA's own kernels take NCHW alone
 
-        def backward():
-            return torch.ops.aten.native_group_norm_backward(dense(dy), dense(x), saved_mean, saved_inv, gamma, n,
-                                                             g * c, space, g, [True] * 3)
+        def backward():  # CUDA's kernels take NCHW alone, and 1.13's CPU one reads channels last of H = 1 wrongly
+            return torch.ops.aten.native_group_norm_backward(dy.contiguous(), x.contiguous(), saved_mean, saved_inv, gamma,
+                                                             n, g * c, space, g, [True] * 3)
 
         def forward():
             return torch.nn.functional.group_norm(x, g, gamma, beta, eps)

@@ -56,20 +56,21 @@ class Library:
         if status:
             raise RuntimeError(self.error.text.decode())
 
-    def plan(self, op, desc, instance=None):
-        """A plan for the current GPU, and a function that runs it."""
+    def plan(self, op, desc, instance=None, engine=3, threads=0):
+        """A plan for the current GPU, or engine 2 (the CPU), and a function that runs it."""
         plan, call = Plan(), self.c.ckconv_plan_conv
-        options = ct.byref(Options(engine=3, instance=instance)) if instance else None
+        options = ct.byref(Options(engine=engine, instance=instance, threads=threads))
         if op == "conv_conv_fwd":
             status = self.c.ckconv_plan_conv_conv(ct.byref(plan), ct.byref(desc), options, None, ct.byref(self.error))
         else:
             call = self.c.ckconv_plan_groupnorm if op.startswith("group") else call
             status = call(ct.byref(plan), OPS[op], ct.byref(desc), options, None, ct.byref(self.error))
         self.check(status)
-        if plan.op != OPS[op] or plan.engine != 3:
-            raise RuntimeError("the plan is not for a GPU (was the library built by a GPU compiler?)")
-        workspace = torch.empty(plan.workspace_bytes + 1, dtype=torch.uint8, device="cuda")
-        stream = ct.c_void_p(torch.cuda.current_stream().cuda_stream)
+        if plan.op != OPS[op] or plan.engine != engine:
+            raise RuntimeError("the plan is for another engine")
+        device = "cuda" if engine == 3 else "cpu"
+        workspace = torch.empty(plan.workspace_bytes + 1, dtype=torch.uint8, device=device)
+        stream = ct.c_void_p(torch.cuda.current_stream().cuda_stream) if engine == 3 else None
 
         def run(args):
             self.check(self.c.ckconv_run(ct.byref(plan), ct.byref(args), ct.c_void_p(workspace.data_ptr()),

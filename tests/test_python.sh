@@ -89,4 +89,19 @@ case $status/$counts in
 0/?* | */*' '[1-9]*) ;;
 *) counts="0 1" ;; # it crashed, or said nothing
 esac
-finish $((passed + ${counts% *})) $((failed + ${counts#* }))
+passed=$((passed + ${counts% *}))
+failed=$((failed + ${counts#* }))
+
+# The example: the same losses, of the first step and of the last, with both.
+CKCONV_LIBRARY=$BUILD/libckconv.so "$python" -W ignore "$here/../examples/train_resnet50.py" --device cpu \
+    --batch 2 --steps 2 --size 32 --width 32 --dtype f32 >"$dir/resnet.txt" 2>&1
+if awk '/images\/s, loss/ { n++; first[n] = $5; last[n] = $7 }
+        function near(a, b) { return a - b < .001 * a && b - a < .001 * a }
+        END { exit !(n == 2 && near(first[1], first[2]) && near(last[1], last[2])) }' "$dir/resnet.txt"; then
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1))
+    echo "FAIL examples/train_resnet50.py"
+    cat "$dir/resnet.txt"
+fi
+finish "$passed" "$failed"

@@ -527,9 +527,9 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 }
 
 /* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
-   own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is moved
-   (H100: 1280 channels of 3x3 on 8 x 8, 12 parts 47 us, 6 of a smaller tile 41). red: places of the
-   reduction. *cost: without parts, then as it is done. */
+   own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is
+   moved, since it passes through LDS alone and few blocks read it (H100, 389 layers and passes: 3 % slower
+   at most). red: places of the reduction. *cost: without parts, then as it is done. */
 CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, double red, int64_t limit,
                                unsigned char *ws, double *cost)
 {
@@ -584,10 +584,11 @@ CKCI_FN int ckci_image_tensor(const ckci_tensor *t, const ckci_conv *p, int64_t 
 
 /* 1x1 layers, channels first, are a product for each image: out = wei * in, din = wei' * dout, matrices of
    [channels][positions] that the unit reads and writes as they lie. It is computed as bwd_data of other
-   tensors, of which `image` becomes the problem: groups are images, rows are the channels of what is written,
-   its columns and those of the "weights" positions; wei is what bwd_data reads, the same for all groups. (AMD
-   turns the "weights" before, and still not what is written.) Zero: p is no such layer, or beyond 32-bit
-   offsets. */
+   tensors, of which `image` becomes the problem: groups are images, rows are the channels of what is
+   written, its columns and those of the "weights" positions; wei is what bwd_data reads, the same for all
+   groups. (AMD turns the "weights" before, and still not what is written.) Zero: p is no such layer, or
+   beyond 32-bit offsets, or has so few rows or columns that three quarters of the smallest tile, 64 x 64,
+   would be empty. */
 CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
 {
     const int back = p->op == CKCONV_BWD_DATA;
@@ -595,8 +596,8 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
                       *w = &p->t[CKCI_WEI];
     const int64_t red = back ? p->k : p->c, positions = p->input[0] * p->input[1] * p->input[2];
     if (!CKCI_KEEP_BACK_HALF || p->op == CKCONV_BWD_WEIGHT || p->g != 1 || p->n < 1 || !ckci_pointwise(p) ||
-        positions < 64 || positions % 8 != 0 || red < 8 || red % 8 != 0 || read->stride[2] == 1 ||
-        written->stride[2] == 1 || written->len[2] < 16) {
+        written->len[2] < 16 || positions < 64 || positions % 8 != 0 || red < 8 || red % 8 != 0 ||
+        read->stride[2] == 1 || written->stride[2] == 1) {
         return 0;
     }
     *image = *p;
@@ -620,7 +621,6 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
     image->n = 1;
     image->k = red;
     image->c = positions;
-    image->input[2] = image->output[2] = written->len[2];
     for (int i = 0; i < 3; i++) {
         image->input[i] = image->output[i] = i == 2 ? written->len[2] : 1;
         image->stride[i] = image->dilation[i] = 1;

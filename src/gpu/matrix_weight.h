@@ -206,11 +206,14 @@ CKCI_FN int ckci_image_weights(const ckci_conv *p, ckci_conv *image)
 /* The gather kernel with a tile of bwd_weight's, -1: none. */
 CKCI_FN int32_t ckci_image_weight_kernel(const ckci_gpu_tile *tile)
 {
-    return tile->form != CKCI_TILE_HALF                ? -1
-           : tile->rows == 192 && tile->columns == 128 ? (int32_t)CKCI_KERNEL_matrix_gather_192x128
-           : tile->rows == 128 && tile->columns == 128 ? (int32_t)CKCI_KERNEL_matrix_gather_128x128
-           : tile->rows == 64 && tile->columns == 64   ? (int32_t)CKCI_KERNEL_matrix_gather_64x64
-                                                       : -1;
+    int32_t kernel = -1;
+#define CKCI_ROW(X, UNITS, ROWS, COLUMNS, PART, BACK, SLOW, OTHER)                                           \
+    kernel = tile->form == CKCI_TILE_HALF && tile->rows == ROWS && tile->columns == COLUMNS                  \
+                 ? (int32_t)CKCI_KERNEL_matrix_gather_##ROWS##x##COLUMNS                                     \
+                 : kernel;
+    CKCI_GATHER_TILES(CKCI_ROW, 0)
+#undef CKCI_ROW
+    return kernel;
 }
 
 /* m, started for p, as that product: parts of the positions (of at most CKCI_SUM_WHOLE, one after the other
