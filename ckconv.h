@@ -1212,6 +1212,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef SEVERAL
 #pragma push_macro("SHARED")
 #undef SHARED
+#pragma push_macro("SHARES")
+#undef SHARES
 #pragma push_macro("SHIFT")
 #undef SHIFT
 #pragma push_macro("SHIFTED")
@@ -1696,6 +1698,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #define CKCI_KEEP_WEIGHT_I8 CKCI_AND(CKCI_HAS_BWD_WEIGHT, CKCI_HAS_I8)
 #define CKCI_KEEP_CONV_I8 CKCI_AND(CKCI_USES_CONV, CKCI_HAS_I8)
 #define CKCI_KEEP_PACK CKCI_USES_CONV
+#define CKCI_KEEP_PIXEL_half CKCI_AND(CKCI_USES_CONV, CKCI_STORES_16)
+#define CKCI_KEEP_PIXEL_f32 CKCI_AND(CKCI_USES_CONV, CKCI_HAS_F32)
 
 /* Depthwise, by storage; PLANES: channels first. */
 #define CKCI_KEEP_GATHER_DEPTH_half CKCI_AND(CKCI_AND(CKCI_USES_GATHER, CKCI_STORES_16), CKCI_HAS_DEPTHWISE)
@@ -2889,6 +2893,9 @@ typedef struct ckci_gpu_depth_box {
 /* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
 enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 
+/* pixel: results of a block, twice as many columns where operands are dense along the reduction. */
+enum { CKCI_PIXEL_ROWS = 4, CKCI_PIXEL_COLUMNS = 16 };
+
 /* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
    words of channels of a block. fwd and bwd_data of 5 x 5 and 2 bytes have a second kernel, with short
    strips. */
@@ -3408,7 +3415,9 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(move_convert_1, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                \
     X(move_convert_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                \
     X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
-    X(move_convert_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, true>)
+    X(move_convert_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, true>)                                \
+    X(pixel_half, PIXEL_half, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_half>)                            \
+    X(pixel_f32, PIXEL_f32, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_f32>)
 
 enum {
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) CKCI_KERNEL_##NAME,
@@ -12915,6 +12924,15 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
   error. It reads facts of a device and calls none. Other rooms of gpu/ build on it and know no more of the
   runtime than ckci_launch.
 */
+/* A convolution that another one, or a pair, consists of is planned like any other, within `limit` bytes of
+   workspace. mid: only instances that take the epilogue of a pair's first one. A scratch plan gets instance,
+   geometry and workspace. */
+CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
+                                     ckconv_plan *part, double *cost, ckconv_error *err);
+/* Its launches. */
+CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                     const ckci_emitter *e, ckconv_error *err);
+
 /* The family of a GPU's matrix unit; 0: none. */
 CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
 {
@@ -15709,13 +15727,20 @@ CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, 
                                           what);
 }
 
-/* The filter's size: see ckci_k_hole in kernels/matrix. */
+/* The filter's size, of bwd_data that of a phase: see ckci_k_hole in kernels/matrix. */
 enum { CKCI_MOST_TAPS = 128 };
 CKCI_FN ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
 {
-    int64_t taps = p->filter[0] * p->filter[1] * p->filter[2],
-            sum = p->filter[0] + p->filter[1] + p->filter[2];
-    int several = (p->filter[0] > 1) + (p->filter[1] > 1) + (p->filter[2] > 1);
+    int64_t taps = 1, sum = 0;
+    int several = 0;
+    for (int i = 0; i < 3; i++) {
+        const int64_t period =
+            p->op == CKCONV_BWD_DATA ? p->stride[i] / ckci_gcd(p->stride[i], p->dilation[i]) : 1;
+        const int64_t along = ckci_ceil_div(p->filter[i], period);
+        taps = ckci_saturating_mul(taps, along);
+        sum = ckci_saturating_add(sum, along);
+        several += along > 1;
+    }
     *ranges = sum > 31;
     return taps <= CKCI_MOST_TAPS && (sum <= 31 || several == 1)
                ? CKCONV_OK
@@ -17989,6 +18014,482 @@ CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_p
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>gpu-pixel
+  Layers of one tap on a space of one pixel (the squeezes of a network, its last layer), of any number of
+  channels, in one launch (kernels/vector/pixel.h): what matrix tiles do in two to four, which pack channels
+  that are no multiples of eight, or add parts.
+*/
+/* Longer sums are left to kernels that keep their error: 16 shares of a sum are added one after the other. */
+enum { CKCI_PIXEL_MOST = 16384 };
+
+/* Are two neighbours along a dimension of step 1 one aligned load, wherever others go by `apart`? */
+CKCI_FN int32_t ckci_pixel_pairs(const ckci_tensor *t, int64_t count, int64_t apart)
+{
+    return count % 2 == 0 && apart % 2 == 0 && (uintptr_t)t->p % (2 * ckci_size(t->dtype)) == 0;
+}
+
+/* The launch; its cost is the time of a launch, of waits for memory, and of what blocks load through the caches
+   (H100: 1 us, .9 us for each 256 places of the reduction, about 30 bytes a ns for each compute unit). */
+CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                     double *cost, ckconv_error *err)
+{
+    const int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
+    const ckci_tensor *a = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT],
+                      *b = &p->t[weight ? CKCI_IN : CKCI_WEI];
+    ckci_gpu_conv *k = &l->a.conv;
+    const int half = a->dtype == CKCONV_F16 || a->dtype == CKCONV_BF16;
+    if (p->g != 1 || !ckci_pointwise(p) || p->output[0] * p->output[1] * p->output[2] != 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "pixel is for one tap, one group and a space of one pixel");
+    }
+    if ((!half && a->dtype != CKCONV_F32) || a->dtype != b->dtype || a->compute != a->dtype ||
+        b->compute != b->dtype || a->op.kind != CKCONV_PASS || b->op.kind != CKCONV_PASS) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "pixel reads two tensors of f16, of bf16 or of f32, without an operation or rounding");
+    }
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    ckci_make_gpu_conv(p, k);
+    const int64_t rows = weight ? p->k : p->n, columns = back || weight ? p->c : p->k,
+                  red = weight ? p->n
+                        : back ? p->k
+                               : p->c;
+    if (red > CKCI_PIXEL_MOST) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "pixel adds up to %d products; here %lld",
+                         (int)CKCI_PIXEL_MOST, CKCI_LL(red));
+    }
+    ckci_set_kernel(l, half ? CKCI_KERNEL_pixel_half : CKCI_KERNEL_pixel_f32);
+    k->rows = (int32_t)rows;
+    k->columns = (int32_t)columns;
+    k->red = (int32_t)red;
+    k->a.stride[1] = a->stride[weight ? 2 : 1];
+    k->a.stride[2] = a->stride[weight ? 1 : 2];
+    k->b_column = b->stride[back || weight ? 2 : 1];
+    k->b_red = b->stride[back || weight ? 1 : 2];
+    k->b_along = k->a.stride[2] == 1 && k->b_red == 1;
+    if (!k->b_along && k->b_column != 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "pixel reads channels that lie side by side");
+    }
+    k->b_vec = k->b_along ? ckci_pixel_pairs(a, red, rows > 1 ? k->a.stride[1] : 0) &&
+                                ckci_pixel_pairs(b, red, columns > 1 ? k->b_column : 0)
+                          : ckci_pixel_pairs(b, columns, red > 1 ? k->b_red : 0);
+    const int64_t wide = k->b_along ? 2 * CKCI_PIXEL_COLUMNS : CKCI_PIXEL_COLUMNS;
+    k->tiles_m = (int32_t)ckci_ceil_div(rows, CKCI_PIXEL_ROWS);
+    k->tiles_n = (int32_t)ckci_ceil_div(columns, wide);
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    l->grid = ckci_saturating_mul(k->tiles_m, k->tiles_n);
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    const double units = ckci_max(device->compute_units, 1), side = (double)l->grid / (8 * units),
+                 bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4);
+    *cost =
+        218 * (1000 + 900 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1) + bytes / (30 * units));
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_pixel(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_pixel(&f->p->conv, &f->plan->device, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_pixel(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                                      unsigned char *ws, const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                      ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    (void)tile;
+    CKCI_TRY(ckci_gpu_pixel(&p->conv, &plan->device, &l, &cost, err));
+    return l.grid > 0 ? e->emit(e->context, &l, err) : CKCONV_OK;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-sections
+  Filters that matrix tiles do not take whole (ckci_matrix_taps), section by section: each is a convolution of
+  its own, planned like any other, of a part of the filter and of the input that this part meets.
+      bwd_weight      a section is written where its weights lie
+      fwd, bwd_data   the first section writes its sums, all others add theirs to them: in the written tensor,
+                      if that is what sums are kept in and has no epilogue, else in workspace, from where a
+                      last launch takes them through the epilogue
+  Sections follow each other in a fixed order, and so do their sums.
+*/
+/* More sections would be more launches than a plan is worth. */
+enum { CKCI_MOST_SECTIONS = 64 };
+
+/* How a filter is cut: taps of a section along each axis, sections, and where sums are. */
+typedef struct ckci_sections {
+    int64_t size[3], count[3], all;
+    int32_t here; /* in the written tensor */
+    int32_t one;  /* groups of the written tensor are one with more channels */
+    ckci_tensor sums;
+    int64_t bytes; /* of workspace */
+} ckci_sections;
+
+/* May sums be kept in the written tensor itself? */
+CKCI_FN int ckci_sections_here(const ckci_conv *p)
+{
+    const ckci_tensor *t = &p->t[ckci_written(p->op)];
+    return p->op == CKCONV_BWD_WEIGHT || (t->op.kind == CKCONV_PASS && t->dtype == ckci_conv_kind(p));
+}
+
+/* The fewest sections of at most CKCI_MOST_TAPS taps, whose sizes add up to 31 or less or lie along one axis. */
+CKCI_FN ckconv_status ckci_cut_filter(const ckci_conv *p, ckci_sections *s, ckconv_error *err)
+{
+    ckci_conv part = *p;
+    int32_t ranges;
+    memset(s, 0, sizeof *s);
+    s->all = CKCI_MOST_SECTIONS + 1;
+    for (int64_t z = 1; z <= ckci_min(p->filter[0], CKCI_MOST_SECTIONS); z++) {
+        for (int64_t y = 1; y <= ckci_min(p->filter[1], CKCI_MOST_SECTIONS) && z * y < s->all; y++) {
+            for (int64_t x = 1; x <= ckci_min(p->filter[2], CKCI_MOST_SECTIONS) && z * y * x < s->all; x++) {
+                const int64_t count[3] = {z, y, x};
+                for (int i = 0; i < 3; i++) {
+                    part.filter[i] = ckci_ceil_div(p->filter[i], count[i]);
+                }
+                if (ckci_matrix_taps(&part, &ranges, NULL) == CKCONV_OK) {
+                    s->all = z * y * x;
+                    memcpy(s->count, count, sizeof count);
+                    memcpy(s->size, part.filter, sizeof part.filter);
+                }
+            }
+        }
+    }
+    return s->all <= CKCI_MOST_SECTIONS
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "a filter of %lld x %lld x %lld taps has more than %d sections that tiles take",
+                           CKCI_LL(p->filter[0]), CKCI_LL(p->filter[1]), CKCI_LL(p->filter[2]),
+                           (int)CKCI_MOST_SECTIONS);
+}
+
+/* Where sums of fwd and bwd_data are: dense, rows of channels padded to eights, as gather_reduce reads them. */
+CKCI_FN ckconv_status ckci_place_sections(const ckci_conv *p, int64_t limit, unsigned char *ws,
+                                          ckci_sections *s, ckconv_error *err)
+{
+    const ckci_tensor *t = &p->t[ckci_written(p->op)];
+    s->here = ckci_sections_here(p);
+    s->sums = *t;
+    if (s->here) {
+        return CKCONV_OK;
+    }
+    if (ckci_conv_kind(p) != CKCONV_F32) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "sections of f64 and i8 filters add up in the written tensor: f64 or i32 without an "
+                         "epilogue");
+    }
+    s->one = ckci_groups_touch(t);
+    for (int i = 0; i < p->num_d; i++) {
+        s->one = s->one && ckci_groups_touch(&p->d[i]);
+    }
+    const int64_t columns = ckci_ceil_div(s->one ? t->len[0] * t->len[2] : t->len[2], 8) * 8;
+    s->sums.p = ws;
+    s->sums.dtype = s->sums.compute = CKCONV_F32;
+    s->sums.plain = 1;
+    memset(&s->sums.op, 0, sizeof s->sums.op);
+    s->sums.stride[2] = 1;
+    s->sums.stride[5] = columns;
+    s->sums.stride[4] = ckci_saturating_mul(columns, t->len[5]);
+    s->sums.stride[3] = ckci_saturating_mul(s->sums.stride[4], t->len[4]);
+    s->sums.stride[1] = ckci_saturating_mul(s->sums.stride[3], t->len[3]);
+    const int64_t group = ckci_saturating_mul(s->sums.stride[1], t->len[1]);
+    s->sums.stride[0] = s->one ? t->len[2] : group;
+    s->bytes = ckci_saturating_mul(group, 4 * (s->one ? 1 : t->len[0]));
+    s->bytes = ckci_saturating_mul(ckci_ceil_div(s->bytes, 256), 256);
+    return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of a filter's sections", s->bytes, err);
+}
+
+CKCI_FN void ckci_skip(ckci_tensor *t, int dim, int64_t count)
+{
+    t->p = t->p ? t->p + count * t->stride[dim] * (int64_t)ckci_size(t->dtype) : NULL;
+}
+
+/* Section `at` of p. Zero: it lies on padding alone, and has nothing to add. */
+CKCI_FN int ckci_cut_section(const ckci_conv *p, const ckci_sections *s, int64_t at, ckci_conv *part)
+{
+    const int weight = p->op == CKCONV_BWD_WEIGHT;
+    const int64_t place[3] = {at / (s->count[1] * s->count[2]), at / s->count[2] % s->count[1],
+                              at % s->count[2]};
+    ckci_tensor *in = &part->t[CKCI_IN], *w = &part->t[CKCI_WEI];
+    *part = *p;
+    if (!weight) {
+        part->t[ckci_written(p->op)] = s->sums;
+        part->num_d = at > 0;
+        part->d[0] = s->sums;
+        if (at > 0) {
+            part->t[ckci_written(p->op)].op.kind = CKCONV_BILINEAR;
+            part->t[ckci_written(p->op)].op.alpha = part->t[ckci_written(p->op)].op.beta = 1;
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        const int64_t first = place[i] * s->size[i], before = first * p->dilation[i] - p->pad[i];
+        part->filter[i] = w->len[3 + i] = ckci_max(ckci_min(s->size[i], p->filter[i] - first), 0);
+        if (part->filter[i] == 0) {
+            return 0;
+        }
+        ckci_skip(w, 3 + i, first);
+        part->pad[i] = ckci_max(-before, 0);
+        for (int j = 0; j < part->num_d && weight; j++) {
+            part->d[j].len[3 + i] = part->filter[i];
+            ckci_skip(&part->d[j], 3 + i, first);
+        }
+        if (before <= 0) {
+            continue;
+        }
+        part->input[i] = in->len[3 + i] = ckci_max(p->input[i] - before, 0);
+        if (part->input[i] == 0) {
+            part->input[i] = in->len[3 + i] = 1; /* zeros, of no image */
+            part->n = 0;
+            continue;
+        }
+        ckci_skip(in, 3 + i, before);
+        if (p->op == CKCONV_BWD_DATA && part->num_d > 0) {
+            part->d[0].len[3 + i] = part->input[i];
+            ckci_skip(&part->d[0], 3 + i, before);
+        }
+    }
+    for (int i = 0; i < 3 && part->n == 0; i++) {
+        part->t[i].len[1] = i == CKCI_WEI ? part->t[i].len[1] : 0;
+    }
+    return weight || part->n > 0;
+}
+
+CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
+{
+    const ckci_conv *p = &f->p->conv;
+    ckci_sections s;
+    ckci_conv part;
+    int32_t ranges;
+    int64_t more = 0;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    if (ckci_matrix_taps(p, &ranges, NULL) == CKCONV_OK) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "sections are for filters that tiles do not take whole");
+    }
+    CKCI_TRY(ckci_cut_filter(p, &s, err));
+    CKCI_TRY(ckci_place_sections(p, f->limit, NULL, &s, err));
+    f->cost = 0;
+    for (int64_t at = 0; at < s.all; at++) {
+        ckconv_plan one;
+        double cost = 0;
+        if (ckci_cut_section(p, &s, at, &part)) {
+            CKCI_TRY(ckci_plan_part(&part, &f->plan->device, f->limit - s.bytes, 0, &one, &cost, err));
+            more = ckci_max(more, one.workspace_bytes);
+            f->plan->grid[0] = one.grid[0];
+            f->plan->block[0] = one.block[0];
+        }
+        f->cost += cost;
+    }
+    f->cost += s.bytes > 0 ? ckci_move_cost(&f->plan->device, (double)s.bytes) : 0;
+    f->plan->workspace_bytes = s.bytes + more; /* sections use the rest, one after the other */
+    return CKCONV_OK;
+}
+
+/* Sums in workspace through the epilogue. */
+CKCI_FN ckconv_status ckci_emit_sections(const ckci_conv *p, const ckci_sections *s, const ckci_emitter *e,
+                                         ckconv_error *err)
+{
+    ckci_conv to = *p;
+    ckci_launch l;
+    ckci_gpu_conv *k = &l.a.conv;
+    const int written = ckci_written(p->op);
+    to.op = CKCONV_FWD; /* of a filter of one tap: rows are positions of what is written */
+    to.t[CKCI_OUT] = p->t[written];
+    if (s->one) {
+        ckci_merge_tensor(&to.t[CKCI_OUT], to.t[CKCI_OUT].len[0]);
+        for (int i = 0; i < to.num_d; i++) {
+            ckci_merge_tensor(&to.d[i], to.d[i].len[0]);
+        }
+    }
+    const ckci_tensor *t = &to.t[CKCI_OUT];
+    to.g = t->len[0];
+    to.k = t->len[2];
+    to.c = 1;
+    for (int i = 0; i < 3; i++) {
+        to.input[i] = to.output[i] = t->len[3 + i];
+        to.filter[i] = to.stride[i] = to.dilation[i] = 1;
+        to.pad[i] = 0;
+    }
+    ckci_make_gpu_conv(&to, k);
+    ckci_set_kernel(&l, CKCI_KERNEL_gather_reduce);
+    k->o.partial = s->sums.p;
+    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    k->by_tiles_m = ckci_make_divisor(k->rows);
+    k->by_columns = ckci_make_divisor(ckci_ceil_div(k->columns, 8));
+    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * ckci_ceil_div(k->columns, 8), 256);
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+CKCI_FN ckconv_status ckci_list_sections(const ckconv_plan *plan, const ckci_problem *p,
+                                         const ckconv_args *args, unsigned char *ws,
+                                         const ckci_gpu_tile *tile, const ckci_emitter *e, ckconv_error *err)
+{
+    const ckci_conv *c = &p->conv;
+    const int64_t limit = ckci_run_limit(plan);
+    ckci_sections s;
+    ckci_conv part;
+    (void)args;
+    (void)tile;
+    CKCI_TRY(ckci_cut_filter(c, &s, err));
+    CKCI_TRY(ckci_place_sections(c, limit, ws, &s, err));
+    for (int64_t at = 0; at < s.all; at++) {
+        ckconv_plan one;
+        double cost;
+        if (ckci_cut_section(c, &s, at, &part)) {
+            CKCI_TRY(ckci_plan_part(&part, &plan->device, limit - s.bytes, 0, &one, &cost, err));
+            one.workspace_bytes += one.workspace_bytes > 0 ? CKCI_ALIGN : 0; /* as a whole plan has it */
+            CKCI_TRY(ckci_list_part(&one, &part, ws ? ws + s.bytes : NULL, e, err));
+        }
+    }
+    return s.here ? CKCONV_OK : ckci_emit_sections(c, &s, e, err);
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-patches
+  Filters that step by their own size, whose pixels do not lie as one row of channels (ckci_fold_patches): a
+  launch of transforms turns in's patches into rows [n][z][y][x][channels and taps, in the order of the
+  weights], and what is left is a layer of one tap, planned like any other. bwd_data writes such rows, and the
+  launch comes after.
+*/
+/* The layer of one tap, and the tensors of the move: in as patches, and its rows. */
+typedef struct ckci_patches {
+    ckci_conv conv;
+    ckci_tensor in, rows;
+    int64_t bytes; /* of workspace: rows */
+} ckci_patches;
+
+/* Channels and taps of a filter as one row, as dense weights have them: the step of each of c, z, y, x in such
+   a row. Zero: weights are not dense. */
+CKCI_FN int ckci_patch_order(const ckci_tensor *w, int64_t step[4])
+{
+    int64_t next = 1;
+    int done[4] = {0, 0, 0, 0};
+    for (int turns = 0; turns < 4; turns++) {
+        int least = -1;
+        for (int i = 0; i < 4; i++) {
+            least = !done[i] && (least < 0 || w->stride[2 + i] * (w->len[2 + i] > 1) <
+                                                  w->stride[2 + least] * (w->len[2 + least] > 1))
+                        ? i
+                        : least;
+        }
+        done[least] = 1;
+        step[least] = next;
+        if (w->len[2 + least] > 1 && w->stride[2 + least] != next) {
+            return 0;
+        }
+        next = ckci_saturating_mul(next, w->len[2 + least]);
+    }
+    return 1;
+}
+
+/* A tensor of patches, [n][c][y][filter y][x][filter x]. */
+CKCI_FN void ckci_patch_tensor(const ckci_conv *p, int64_t n, int64_t c, int64_t y, int64_t filter_y,
+                               int64_t x, int64_t filter_x, ckci_tensor *t)
+{
+    const int64_t len[6] = {p->n, p->c, p->output[1], p->filter[1], p->output[2], p->filter[2]};
+    const int64_t stride[6] = {n, c, y, filter_y, x, filter_x};
+    memcpy(t->len, len, sizeof len);
+    memcpy(t->stride, stride, sizeof stride);
+}
+
+CKCI_FN ckconv_status ckci_find_patches(const ckci_conv *p, int64_t limit, unsigned char *ws, ckci_patches *r,
+                                        ckconv_error *err)
+{
+    const ckci_tensor *in = &p->t[CKCI_IN];
+    const int back = p->op == CKCONV_BWD_DATA;
+    int64_t step[4] = {0, 0, 0, 0};
+    int fits = p->g == 1 && p->n > 0 && p->filter[0] == 1 && p->input[0] == 1 &&
+               p->filter[1] * p->filter[2] > 1 && (p->op == CKCONV_FWD || p->num_d == 0) &&
+               in->op.kind == CKCONV_PASS && (back || in->compute == in->dtype) &&
+               ckci_patch_order(&p->t[CKCI_WEI], step);
+    for (int i = 0; i < 3; i++) {
+        int64_t covered = p->output[i] * p->filter[i];
+        fits = fits && (p->stride[i] == p->filter[i] || p->output[i] == 1) && p->pad[i] == 0 &&
+               (p->dilation[i] == 1 || p->filter[i] == 1) && covered > 0 &&
+               (back ? covered == p->input[i] : covered <= p->input[i]);
+    }
+    if (!fits) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "patches are of 1D and 2D filters that step by their own size, in one group, without "
+            "pads, dilation or operations on in, D tensors only of out, and weights that are dense");
+    }
+    ckci_conv *c = &r->conv;
+    const int64_t row = ckci_saturating_mul(p->c, p->filter[1] * p->filter[2]), wide = p->output[2],
+                  all = ckci_saturating_mul(row, p->output[1] * wide);
+    const int64_t len[6] = {1, p->n, row, 1, p->output[1], wide},
+                  stride[6] = {row, all, 1, all, row * wide, row};
+    *c = *p;
+    r->in = r->rows = *in;
+    r->bytes = ckci_saturating_mul(ckci_saturating_mul(all, p->n), (int64_t)ckci_size(in->dtype));
+    r->bytes = ckci_saturating_mul(ckci_ceil_div(r->bytes, 256), 256);
+    if (r->bytes > limit) {
+        return ckci_over_limit("in as rows of patches", r->bytes, err);
+    }
+    r->rows.p = ws;
+    c->t[CKCI_IN].p = ws;
+    memcpy(c->t[CKCI_IN].len, len, sizeof len);
+    memcpy(c->t[CKCI_IN].stride, stride, sizeof stride);
+    ckci_patch_tensor(p, in->stride[1], in->stride[2], in->stride[4] * p->filter[1], in->stride[4],
+                      in->stride[5] * p->filter[2], in->stride[5], &r->in);
+    ckci_patch_tensor(p, all, step[0], row * wide, step[2], row, step[3], &r->rows);
+    c->c = c->t[CKCI_WEI].len[2] = row;
+    c->t[CKCI_WEI].stride[2] = 1;
+    for (int i = 0; i < 3; i++) {
+        c->input[i] = p->output[i];
+        c->filter[i] = c->stride[i] = c->dilation[i] = c->t[CKCI_WEI].len[3 + i] = 1;
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
+{
+    ckci_patches r;
+    ckconv_plan one;
+    const ckconv_device *device = &f->plan->device;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
+    CKCI_TRY(ckci_find_patches(&f->p->conv, f->limit, NULL, &r, err));
+    CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
+    f->cost += ckci_move_cost(device, (double)r.bytes);
+    f->plan->grid[0] = one.grid[0];
+    f->plan->block[0] = one.block[0];
+    f->plan->workspace_bytes = r.bytes + one.workspace_bytes;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_patches(const ckconv_plan *plan, const ckci_problem *p,
+                                        const ckconv_args *args, unsigned char *ws, const ckci_gpu_tile *tile,
+                                        const ckci_emitter *e, ckconv_error *err)
+{
+    const int back = plan->op == CKCONV_BWD_DATA;
+    const int64_t limit = ckci_run_limit(plan);
+    ckci_patches r;
+    ckconv_plan one;
+    ckci_launch move;
+    double cost;
+    (void)args;
+    (void)tile;
+    CKCI_TRY(ckci_find_patches(&p->conv, limit, ws, &r, err));
+    CKCI_TRY(ckci_plan_part(&r.conv, &plan->device, limit - r.bytes, 0, &one, &cost, err));
+    one.workspace_bytes += one.workspace_bytes > 0 ? CKCI_ALIGN : 0; /* as a whole plan has it */
+    CKCI_TRY(back ? ckci_make_move(&plan->device, &r.rows, &r.in, &move, err)
+                  : ckci_make_move(&plan->device, &r.in, &r.rows, &move, err));
+    if (!back) {
+        CKCI_TRY(e->emit(e->context, &move, err));
+    }
+    CKCI_TRY(ckci_list_part(&one, &r.conv, ws ? ws + r.bytes : NULL, e, err));
+    return back ? e->emit(e->context, &move, err) : CKCONV_OK;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>gpu-norm
   Group norm (>>k-norm-common): how slabs are shared out to blocks, which of them stay in LDS, and the
   launches of a pass. A block owns a part of the positions of its groups; parts of a slab meet in workspace,
@@ -18500,15 +19001,6 @@ CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_c
     ckci_gpu_mid(&p->first, p->second.g, p->second.c, ws, &part[1].t[CKCI_IN]);
     memset(&part[1].t[CKCI_IN].op, 0, sizeof part[1].t[CKCI_IN].op);
 }
-
-/* One convolution of a pair is planned like any other, within `limit` bytes of workspace. mid: only
-   instances that take the first convolution's epilogue; only: this one, or -1. A scratch plan gets
-   instance, geometry and workspace. */
-CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
-                                     ckconv_plan *part, double *cost, ckconv_error *err);
-/* Its launches. */
-CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
-                                     const ckci_emitter *e, ckconv_error *err);
 
 /* The first convolution's epilogue: scale, shift, operation, rounding (storing it is that already where mid
    lies as what it is rounded to). */
@@ -19388,6 +19880,21 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_WHOLE_TILES(CKCI_MMA_WHOLE, X)                                                                      \
     CKCI_SINGLE_TILES(CKCI_MMA_SINGLE, X)                                                                    \
     CKCI_DOUBLE_TILES(CKCI_MMA_DOUBLE, X)                                                                    \
+    X(gpu_pixel_fwd, DIRECT, FWD, CKCONV_F32, CKCI_NO_TILE(NONE, 0), ckci_fit_pixel, ckci_list_pixel)        \
+    X(gpu_pixel_bwd_data, DIRECT, BWD_DATA, CKCONV_F32, CKCI_NO_TILE(NONE, 0), ckci_fit_pixel,               \
+      ckci_list_pixel)                                                                                       \
+    X(gpu_pixel_bwd_weight, DIRECT, BWD_WEIGHT, CKCONV_F32, CKCI_NO_TILE(NONE, 0), ckci_fit_pixel,           \
+      ckci_list_pixel)                                                                                       \
+    X(gpu_sections_fwd, TWO_STAGE, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sections, ckci_list_sections)     \
+    X(gpu_sections_bwd_data, TWO_STAGE, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sections,               \
+      ckci_list_sections)                                                                                    \
+    X(gpu_sections_bwd_weight, TWO_STAGE, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sections,           \
+      ckci_list_sections)                                                                                    \
+    X(gpu_patches_fwd, UNFUSED, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_patches, ckci_list_patches)          \
+    X(gpu_patches_bwd_data, UNFUSED, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_patches,                   \
+      ckci_list_patches)                                                                                     \
+    X(gpu_patches_bwd_weight, UNFUSED, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_patches,               \
+      ckci_list_patches)                                                                                     \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, CKCI_NO_TILE(PAIR, 64), ckci_fit_gpu_pair,  \
       ckci_list_gpu_pair)                                                                                    \
     CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_conv_conv_matrix, CKCONV_F32,                   \
@@ -21116,14 +21623,17 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     case CKCONV_FAMILY_MMA:
         return unit[plan->launches > 1 + split][split];
     case CKCONV_FAMILY_DIRECT:
-        return plan->op == CKCONV_BWD_WEIGHT
+        return instance->fit == ckci_fit_pixel ? "a product of two small matrices in one launch"
+               : plan->op == CKCONV_BWD_WEIGHT
                    ? "few channels per group: a block owns filters, its threads share the positions"
                    : "few channels per group: a thread owns outputs, one or a strip of them";
     case CKCONV_FAMILY_FUSED:
         return instance->tile.form == CKCI_TILE_NONE ? "slow: each thread computes mid again for each use"
                                                      : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
-        return p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
+        return plan->op != CKCONV_CONV_CONV_FWD
+                   ? "patches become rows in workspace, of which the filter is a matrix product"
+               : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
                    ? "mid goes through workspace: the second filter has more than one tap"
                : ckci_conv_kind(&p->pair.first) != CKCONV_F32
                    ? "mid goes through workspace: fused kernels have f32 sums only"
@@ -21133,6 +21643,8 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                : plan->tune[CKCI_TUNE_KEPT] > 1  ? "the blocks of a cluster share a slab, which stays in LDS"
                : plan->tune[CKCI_TUNE_KEPT] == 1 ? "a block owns a slab, which stays in LDS"
                                                  : "a block owns a slab";
+    case CKCONV_FAMILY_TWO_STAGE:
+        return "a convolution for each section of the filter, whose sums are added in a fixed order";
     default:
         return split ? "implicit GEMM on multiply-adds; parts of the reduction go through "
                        "workspace and are added in a fixed order"
@@ -22089,6 +22601,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_KEEP_GATHER_PLANES_f32
 #undef CKCI_KEEP_GATHER_PLANES_half
 #undef CKCI_KEEP_GATHER_SUMS
+#undef CKCI_KEEP_PIXEL_half
+#undef CKCI_KEEP_PIXEL_f32
 #undef CKCI_KEEP_MOVE
 #undef CKCI_KEEP_NORM
 #undef CKCI_KEEP_NORM_F64
@@ -22409,6 +22923,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("SEGMENT")
 #pragma pop_macro("SEVERAL")
 #pragma pop_macro("SHARED")
+#pragma pop_macro("SHARES")
 #pragma pop_macro("SHIFT")
 #pragma pop_macro("SHIFTED")
 #pragma pop_macro("SHORT")

@@ -65,6 +65,9 @@ extern "C" {
 #include "gpu/stem.h"
 #include "gpu/matrix_weight.h"
 #include "gpu/tile.h"
+#include "gpu/pixel.h"
+#include "gpu/sections.h"
+#include "gpu/patches.h"
 #include "gpu/norm.h"
 #include "gpu/pair.h"
 

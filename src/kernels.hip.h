@@ -122,6 +122,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/vector/direct.h"
 
 #include "kernels/depth/common.h"
+#include "kernels/vector/pixel.h"
 #if CKCI_HAS_DEPTHWISE
 #include "kernels/depth/epilogue.h"
 #include "kernels/depth/strips.h"

@@ -12,6 +12,7 @@
      depthwise each way in which the GPU's kernels walk
      sides     bwd_weight of small groups, K other than C, on matrix units
      planes    channels first on matrix units: products for each image, weights that are turned
+     filters   that a GPU's tiles take in sections, that step by their own size, of one pixel
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
    every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none; or on
    the GPU's instances: every second or fourth one, in turns, where it is simulated (with CKCONV_TEST_QUICK=1
@@ -1033,6 +1034,75 @@ static void part_planes(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
+  filters: more taps than a GPU's tiles take, with sections that end early, that lie on padding alone, that
+  step, that are dilated, of several groups, of phases with few enough taps; filters that step by their own
+  size, whose patches become rows: pixels that are left over, odd channels, one axis; and spaces of one pixel:
+  odd channels, several chunks of a reduction
+*/
+static const block_case filter_cases[] = {
+    {2, 1, 2, 24, 16, {2, 29, 0}, {4, 40, 0}, {1, 1, 0}, {1, 1, 0}, {1, 14, 0}, {0, 14, 0}},
+    {2, 1, 1, 16, 24, {11, 13, 0}, {13, 14, 0}, {1, 1, 0}, {1, 1, 0}, {5, 6, 0}, {5, 6, 0}},
+    {1, 1, 2, 16, 16, {200, 0, 0}, {230, 0, 0}, {1, 0, 0}, {1, 0, 0}, {90, 0, 0}, {99, 0, 0}},
+    {3, 1, 1, 16, 8, {5, 5, 6}, {6, 7, 8}, {1, 1, 1}, {1, 1, 1}, {2, 2, 2}, {2, 2, 3}},
+    {2, 2, 2, 12, 20, {12, 13, 0}, {20, 25, 0}, {3, 2, 0}, {1, 1, 0}, {4, 0, 0}, {2, 6, 0}},
+    {2, 1, 1, 8, 8, {16, 20, 0}, {3, 2, 0}, {1, 1, 0}, {1, 1, 0}, {16, 21, 0}, {16, 20, 0}},
+    {2, 1, 1, 16, 9, {12, 13, 0}, {30, 30, 0}, {2, 1, 0}, {2, 3, 0}, {11, 20, 0}, {9, 17, 0}},
+    {1, 1, 1, 8, 8, {700, 0, 0}, {20, 0, 0}, {1, 0, 0}, {1, 0, 0}, {690, 0, 0}, {0, 0, 0}},
+    {2, 5, 2, 1, 1, {13, 12, 0}, {14, 15, 0}, {1, 1, 0}, {1, 1, 0}, {6, 6, 0}, {6, 5, 0}},
+    {2, 1, 2, 24, 3, {16, 16, 0}, {35, 50, 0}, {16, 16, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 24, 3, {14, 14, 0}, {28, 28, 0}, {14, 14, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 3, 16, 1, {16, 0, 0}, {64, 0, 0}, {16, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 16, 5, {2, 4, 0}, {6, 8, 0}, {2, 4, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 33, 20, 17, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 16, 48, 600, {1, 0, 0}, {1, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {3, 1, 530, 10, 14, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 3, 1030, 54, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+};
+
+static void part_filters(void)
+{
+    static const int kinds[] = {6, 1, 5, 0, 20, 19}; /* bf16, f32, f16, f64, i8 */
+    const int count = (int)(sizeof filter_cases / sizeof filter_cases[0]);
+    const long before = runs;
+    const long problems_before = problems;
+    for (int i = 0; i < count * 3 * 6; i++) {
+        const ckconv_op op = passes[i / count % 3];
+        const int type = kinds[i / count / 3], layout = i % 3 == 1 ? CKCONV_NGCHW : CKCONV_NHWGC;
+        naive_case c;
+        ckconv_plan plan;
+        ckconv_options options;
+        ckconv_conv_desc d;
+        test_rng r = test_seed((uint64_t)i + 77);
+        memset(&options, 0, sizeof options);
+        options.engine = test_engine();
+        set_block(&d, &filter_cases[i % count]);
+        set_types(&d, &types[type], op);
+        set_layout(&d, NAIVE_IN, layout, &r);
+        set_layout(&d, NAIVE_WEI, i % 2 ? CKCONV_GKCYX : CKCONV_GKYXC, &r);
+        set_layout(&d, NAIVE_OUT, layout, &r);
+        set_elements(&d, op, i % 4 == 2 ? 1 : i % 4 == 3 ? 2 : 0, &r);
+        if (lean > 1 && type != 6 && test_below(&r, 3) != 0) {
+            continue;
+        }
+        naive_make(&c, op, &d, 0);
+        fill_case(&c, (uint64_t)i + 4900001u);
+        problems++;
+        if (naive_plan(&c, &plan, &options, &devices[0])) {
+            for (int32_t j = 0; j < ckconv_instance_count(); j++) {
+                const char *name = ckconv_instance_name(j);
+                const int due = j == plan.instance || strstr(name, "sections") || strstr(name, "patches") ||
+                                strstr(name, "pixel") || (!test_on_gpu() && (i + j) % 8 == 0);
+                if (ckconv_instance_engine(j) == test_engine() && ckconv_instance_does(j, op) && due) {
+                    run_instance(&c, &plan, j, 1);
+                }
+            }
+        }
+        naive_free(&c);
+    }
+    printf("filters: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+}
+
+/*------------------------------------------------------------------------------------------------------------
   wide: what is written is wider than what is read, dense, in small groups, in first layers and depthwise
 */
 static void part_wide(void)
@@ -1102,8 +1172,8 @@ static void check_executed(void)
     }
 }
 
-/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides, planes or wide, runs that
-   part alone. */
+/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides, planes, filters or wide, runs
+   that part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -1143,6 +1213,9 @@ int main(int argc, char **argv)
     }
     if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "planes") == 0)) {
         part_planes();
+    }
+    if (strcmp(only, "") == 0 || strcmp(only, "filters") == 0) {
+        part_filters();
     }
     if (strcmp(only, "") == 0 || strcmp(only, "wide") == 0) {
         part_wide();

@@ -345,7 +345,84 @@ static void test_channels_first(void)
     }
 }
 
+/* Filters of any size on matrix units: in sections, or as rows of patches where they step by their own size. */
+static void test_large_filters(void)
+{
+    static const struct {
+        int32_t ndim;
+        int64_t k, c, filter[3], input[3], stride[3];
+    } rows[] = {
+        {2, 64, 64, {2, 29}, {64, 128}, {1, 1}},
+        {2, 64, 64, {11, 13}, {56, 56}, {1, 1}},
+        {2, 64, 64, {16, 16}, {64, 64}, {1, 1}},
+        {1, 64, 64, {200}, {4000}, {1}},
+        {3, 64, 32, {5, 5, 6}, {16, 32, 32}, {1, 1, 1}},
+        {2, 64, 64, {13, 13}, {64, 64}, {2, 2}},
+        {2, 1024, 3, {32, 32}, {224, 224}, {32, 32}},
+        {2, 768, 3, {16, 16}, {224, 224}, {16, 16}},
+        {2, 1280, 3, {14, 14}, {224, 224}, {14, 14}},
+        {2, 64, 64, {31, 31}, {96, 96}, {1, 1}},
+        {1, 512, 512, {1024}, {8192}, {4}},
+    };
+    static const char *const archs[] = {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "sm_80", "sm_90"};
+    static const ckconv_op ops[3] = {CKCONV_FWD, CKCONV_BWD_DATA, CKCONV_BWD_WEIGHT};
+    const int count = (int)(sizeof rows / sizeof rows[0]);
+    for (int i = 0; i < count * 7 * 3 * 2; i++) {
+        const int row = i % count, first = i / count / 21;
+        const ckconv_op op = ops[i / count % 3];
+        const ckconv_device gpu = named(archs[i / count / 3 % 7]);
+        ckconv_conv_desc d;
+        ckconv_plan plan;
+        ckconv_error err;
+        memset(&d, 0, sizeof d);
+        d.ndim = rows[row].ndim;
+        d.n = 32;
+        d.k = rows[row].k;
+        d.c = rows[row].c;
+        d.in.dtype = i % 2 ? CKCONV_F16 : CKCONV_BF16;
+        d.in.layout = first ? CKCONV_NGCHW : CKCONV_NHWGC;
+        d.wei.layout = first ? CKCONV_GKCYX : CKCONV_GKYXC;
+        for (int j = 0; j < d.ndim; j++) {
+            d.filter[j] = rows[row].filter[j];
+            d.input[j] = rows[row].input[j];
+            d.stride[j] = rows[row].stride[j];
+            d.pad_lo[j] = d.pad_hi[j] = d.stride[j] == d.filter[j] ? 0 : d.filter[j] / 2;
+        }
+        if (CHECK_PLAN(ckconv_plan_conv(&plan, op, &d, NULL, &gpu, &err), err)) {
+            const char *name = ckconv_instance_name(plan.instance);
+            CHECK_MSG(strncmp(name, "gpu_vector", 10) != 0 && strncmp(name, "gpu_direct", 10) != 0,
+                      "row %d, %s on %s, channels %s: %s", row, ckconv_op_name(op), gpu.arch,
+                      first ? "first" : "last", name);
+        }
+    }
+}
+
 /* Few positions and a long reduction: parts of it fill the GPU; not where tiles do. */
+/* Spaces of one pixel: one launch, whatever the channels; large products stay with tiles. */
+static void test_pixels(void)
+{
+    static const int64_t rows[][3] = {{64, 480, 20}, {64, 20, 480}, {64, 6, 144},
+                                      {32, 54, 216}, {1, 10, 64},   {8192, 4096, 4096}};
+    static const char *const archs[] = {"gfx90a", "gfx942", "gfx1100", "gfx1201", "sm_80", "sm_90"};
+    const int count = (int)(sizeof rows / sizeof rows[0]);
+    for (int i = 0; i < count * 6 * 3; i++) {
+        const ckconv_device gpu = named(archs[i / count % 6]);
+        ckconv_conv_desc d = cube(2, 1, 1, 1, 1);
+        ckconv_plan plan;
+        ckconv_error err;
+        d.n = rows[i % count][0];
+        d.k = rows[i % count][1];
+        d.c = rows[i % count][2];
+        d.in.dtype = i % 2 ? CKCONV_F16 : CKCONV_BF16;
+        if (CHECK_PLAN(ckconv_plan_conv(&plan, i / count / 6 + 1, &d, NULL, &gpu, &err), err)) {
+            const char *name = ckconv_instance_name(plan.instance);
+            CHECK_MSG((strncmp(name, "gpu_pixel", 9) == 0) == (d.n <= 64) &&
+                          (d.n > 64 || (plan.launches == 1 && plan.workspace_bytes == 0)),
+                      "%d: %s", i, name);
+        }
+    }
+}
+
 static void test_few_positions(void)
 {
     static const struct {
@@ -902,7 +979,7 @@ static ckconv_conv_desc random_layer(test_rng *r)
    workspace (-1: any number). */
 static void check_launches(const ckconv_plan *plan, int64_t most, const char *what)
 {
-    enum { ROOM = 32 };
+    enum { ROOM = 320 }; /* a filter has up to 64 sections */
     static ckconv_launch l[ROOM];
     const uintptr_t far = (uintptr_t)1 << 56;
     const int weight = plan->op == CKCONV_BWD_WEIGHT, back = plan->op == CKCONV_BWD_DATA;
@@ -1223,6 +1300,8 @@ int main(void)
     test_parts();
     test_few();
     test_channels_first();
+    test_large_filters();
+    test_pixels();
     test_few_positions();
     test_tiles();
     test_waste();

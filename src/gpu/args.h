@@ -267,6 +267,9 @@ typedef struct ckci_gpu_depth_box {
 /* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
 enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 
+/* pixel: results of a block, twice as many columns where operands are dense along the reduction. */
+enum { CKCI_PIXEL_ROWS = 4, CKCI_PIXEL_COLUMNS = 16 };
+
 /* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
    words of channels of a block. fwd and bwd_data of 5 x 5 and 2 bytes have a second kernel, with short
    strips. */

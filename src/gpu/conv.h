@@ -11,6 +11,15 @@
 #include "core/problem.h"
 #include "gpu/table.h"
 
+/* A convolution that another one, or a pair, consists of is planned like any other, within `limit` bytes of
+   workspace. mid: only instances that take the epilogue of a pair's first one. A scratch plan gets instance,
+   geometry and workspace. */
+CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
+                                     ckconv_plan *part, double *cost, ckconv_error *err);
+/* Its launches. */
+CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
+                                     const ckci_emitter *e, ckconv_error *err);
+
 /* The family of a GPU's matrix unit; 0: none. */
 CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
 {

@@ -154,13 +154,20 @@ CKCI_FN ckconv_status ckci_matrix_reach(const ckci_tensor *t, const char *what, 
                                           what);
 }
 
-/* The filter's size: see ckci_k_hole in kernels/matrix. */
+/* The filter's size, of bwd_data that of a phase: see ckci_k_hole in kernels/matrix. */
 enum { CKCI_MOST_TAPS = 128 };
 CKCI_FN ckconv_status ckci_matrix_taps(const ckci_conv *p, int32_t *ranges, ckconv_error *err)
 {
-    int64_t taps = p->filter[0] * p->filter[1] * p->filter[2],
-            sum = p->filter[0] + p->filter[1] + p->filter[2];
-    int several = (p->filter[0] > 1) + (p->filter[1] > 1) + (p->filter[2] > 1);
+    int64_t taps = 1, sum = 0;
+    int several = 0;
+    for (int i = 0; i < 3; i++) {
+        const int64_t period =
+            p->op == CKCONV_BWD_DATA ? p->stride[i] / ckci_gcd(p->stride[i], p->dilation[i]) : 1;
+        const int64_t along = ckci_ceil_div(p->filter[i], period);
+        taps = ckci_saturating_mul(taps, along);
+        sum = ckci_saturating_add(sum, along);
+        several += along > 1;
+    }
     *ranges = sum > 31;
     return taps <= CKCI_MOST_TAPS && (sum <= 31 || several == 1)
                ? CKCONV_OK

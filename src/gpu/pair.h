@@ -49,15 +49,6 @@ CKCI_FN void ckci_gpu_unfused(const ckci_conv_conv *p, unsigned char *ws, ckci_c
     memset(&part[1].t[CKCI_IN].op, 0, sizeof part[1].t[CKCI_IN].op);
 }
 
-/* One convolution of a pair is planned like any other, within `limit` bytes of workspace. mid: only
-   instances that take the first convolution's epilogue; only: this one, or -1. A scratch plan gets
-   instance, geometry and workspace. */
-CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
-                                     ckconv_plan *part, double *cost, ckconv_error *err);
-/* Its launches. */
-CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
-                                     const ckci_emitter *e, ckconv_error *err);
-
 /* The first convolution's epilogue: scale, shift, operation, rounding (storing it is that already where mid
    lies as what it is rounded to). */
 CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args, ckci_gpu_target *o)

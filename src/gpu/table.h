@@ -296,7 +296,9 @@
     X(move_convert_1, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                \
     X(move_convert_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                \
     X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
-    X(move_convert_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, true>)
+    X(move_convert_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, true>)                                \
+    X(pixel_half, PIXEL_half, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_half>)                            \
+    X(pixel_f32, PIXEL_f32, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_f32>)
 
 enum {
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) CKCI_KERNEL_##NAME,

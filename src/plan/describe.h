@@ -91,14 +91,17 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     case CKCONV_FAMILY_MMA:
         return unit[plan->launches > 1 + split][split];
     case CKCONV_FAMILY_DIRECT:
-        return plan->op == CKCONV_BWD_WEIGHT
+        return instance->fit == ckci_fit_pixel ? "a product of two small matrices in one launch"
+               : plan->op == CKCONV_BWD_WEIGHT
                    ? "few channels per group: a block owns filters, its threads share the positions"
                    : "few channels per group: a thread owns outputs, one or a strip of them";
     case CKCONV_FAMILY_FUSED:
         return instance->tile.form == CKCI_TILE_NONE ? "slow: each thread computes mid again for each use"
                                                      : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
-        return p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
+        return plan->op != CKCONV_CONV_CONV_FWD
+                   ? "patches become rows in workspace, of which the filter is a matrix product"
+               : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
                    ? "mid goes through workspace: the second filter has more than one tap"
                : ckci_conv_kind(&p->pair.first) != CKCONV_F32
                    ? "mid goes through workspace: fused kernels have f32 sums only"
@@ -108,6 +111,8 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                : plan->tune[CKCI_TUNE_KEPT] > 1  ? "the blocks of a cluster share a slab, which stays in LDS"
                : plan->tune[CKCI_TUNE_KEPT] == 1 ? "a block owns a slab, which stays in LDS"
                                                  : "a block owns a slab";
+    case CKCONV_FAMILY_TWO_STAGE:
+        return "a convolution for each section of the filter, whose sums are added in a fixed order";
     default:
         return split ? "implicit GEMM on multiply-adds; parts of the reduction go through "
                        "workspace and are added in a fixed order"

@@ -19,6 +19,9 @@
 #include "gpu/tile.h"
 #include "gpu/norm.h"
 #include "gpu/pair.h"
+#include "gpu/patches.h"
+#include "gpu/pixel.h"
+#include "gpu/sections.h"
 
 #if !CKCI_HAS_CPU
 CKCI_FN int32_t ckci_cpu_features(void)
@@ -248,6 +251,21 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_WHOLE_TILES(CKCI_MMA_WHOLE, X)                                                                      \
     CKCI_SINGLE_TILES(CKCI_MMA_SINGLE, X)                                                                    \
     CKCI_DOUBLE_TILES(CKCI_MMA_DOUBLE, X)                                                                    \
+    X(gpu_pixel_fwd, DIRECT, FWD, CKCONV_F32, CKCI_NO_TILE(NONE, 0), ckci_fit_pixel, ckci_list_pixel)        \
+    X(gpu_pixel_bwd_data, DIRECT, BWD_DATA, CKCONV_F32, CKCI_NO_TILE(NONE, 0), ckci_fit_pixel,               \
+      ckci_list_pixel)                                                                                       \
+    X(gpu_pixel_bwd_weight, DIRECT, BWD_WEIGHT, CKCONV_F32, CKCI_NO_TILE(NONE, 0), ckci_fit_pixel,           \
+      ckci_list_pixel)                                                                                       \
+    X(gpu_sections_fwd, TWO_STAGE, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sections, ckci_list_sections)     \
+    X(gpu_sections_bwd_data, TWO_STAGE, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sections,               \
+      ckci_list_sections)                                                                                    \
+    X(gpu_sections_bwd_weight, TWO_STAGE, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sections,           \
+      ckci_list_sections)                                                                                    \
+    X(gpu_patches_fwd, UNFUSED, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_patches, ckci_list_patches)          \
+    X(gpu_patches_bwd_data, UNFUSED, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_patches,                   \
+      ckci_list_patches)                                                                                     \
+    X(gpu_patches_bwd_weight, UNFUSED, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_patches,               \
+      ckci_list_patches)                                                                                     \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, CKCI_NO_TILE(PAIR, 64), ckci_fit_gpu_pair,  \
       ckci_list_gpu_pair)                                                                                    \
     CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_conv_conv_matrix, CKCONV_F32,                   \

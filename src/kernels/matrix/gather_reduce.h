@@ -22,8 +22,8 @@ struct ckci_k_gather_reduce {
         if (group >= p.g) {
             return;
         }
-        const int64_t step = (int64_t)p.g * p.rows * p.columns * 4;
-        const unsigned char *from = p.o.partial + ((int64_t)row_all * p.columns + column) * 4;
+        const int64_t step = (int64_t)p.g * p.rows * (int32_t)p.by_columns.d * 32;
+        const unsigned char *from = p.o.partial + (int64_t)e * 32;
         float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         CKCI_K_UNROLL(4)
         for (int32_t part = 0; part < p.split; part++) {

@@ -1,0 +1,140 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-patches
+  Filters that step by their own size, whose pixels do not lie as one row of channels (ckci_fold_patches): a
+  launch of transforms turns in's patches into rows [n][z][y][x][channels and taps, in the order of the
+  weights], and what is left is a layer of one tap, planned like any other. bwd_data writes such rows, and the
+  launch comes after.
+*/
+#pragma once
+#include "gpu/matrix.h"
+
+/* The layer of one tap, and the tensors of the move: in as patches, and its rows. */
+typedef struct ckci_patches {
+    ckci_conv conv;
+    ckci_tensor in, rows;
+    int64_t bytes; /* of workspace: rows */
+} ckci_patches;
+
+/* Channels and taps of a filter as one row, as dense weights have them: the step of each of c, z, y, x in such
+   a row. Zero: weights are not dense. */
+CKCI_FN int ckci_patch_order(const ckci_tensor *w, int64_t step[4])
+{
+    int64_t next = 1;
+    int done[4] = {0, 0, 0, 0};
+    for (int turns = 0; turns < 4; turns++) {
+        int least = -1;
+        for (int i = 0; i < 4; i++) {
+            least = !done[i] && (least < 0 || w->stride[2 + i] * (w->len[2 + i] > 1) <
+                                                  w->stride[2 + least] * (w->len[2 + least] > 1))
+                        ? i
+                        : least;
+        }
+        done[least] = 1;
+        step[least] = next;
+        if (w->len[2 + least] > 1 && w->stride[2 + least] != next) {
+            return 0;
+        }
+        next = ckci_saturating_mul(next, w->len[2 + least]);
+    }
+    return 1;
+}
+
+/* A tensor of patches, [n][c][y][filter y][x][filter x]. */
+CKCI_FN void ckci_patch_tensor(const ckci_conv *p, int64_t n, int64_t c, int64_t y, int64_t filter_y,
+                               int64_t x, int64_t filter_x, ckci_tensor *t)
+{
+    const int64_t len[6] = {p->n, p->c, p->output[1], p->filter[1], p->output[2], p->filter[2]};
+    const int64_t stride[6] = {n, c, y, filter_y, x, filter_x};
+    memcpy(t->len, len, sizeof len);
+    memcpy(t->stride, stride, sizeof stride);
+}
+
+CKCI_FN ckconv_status ckci_find_patches(const ckci_conv *p, int64_t limit, unsigned char *ws, ckci_patches *r,
+                                        ckconv_error *err)
+{
+    const ckci_tensor *in = &p->t[CKCI_IN];
+    const int back = p->op == CKCONV_BWD_DATA;
+    int64_t step[4] = {0, 0, 0, 0};
+    int fits = p->g == 1 && p->n > 0 && p->filter[0] == 1 && p->input[0] == 1 &&
+               p->filter[1] * p->filter[2] > 1 && (p->op == CKCONV_FWD || p->num_d == 0) &&
+               in->op.kind == CKCONV_PASS && (back || in->compute == in->dtype) &&
+               ckci_patch_order(&p->t[CKCI_WEI], step);
+    for (int i = 0; i < 3; i++) {
+        int64_t covered = p->output[i] * p->filter[i];
+        fits = fits && (p->stride[i] == p->filter[i] || p->output[i] == 1) && p->pad[i] == 0 &&
+               (p->dilation[i] == 1 || p->filter[i] == 1) && covered > 0 &&
+               (back ? covered == p->input[i] : covered <= p->input[i]);
+    }
+    if (!fits) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "patches are of 1D and 2D filters that step by their own size, in one group, without "
+            "pads, dilation or operations on in, D tensors only of out, and weights that are dense");
+    }
+    ckci_conv *c = &r->conv;
+    const int64_t row = ckci_saturating_mul(p->c, p->filter[1] * p->filter[2]), wide = p->output[2],
+                  all = ckci_saturating_mul(row, p->output[1] * wide);
+    const int64_t len[6] = {1, p->n, row, 1, p->output[1], wide},
+                  stride[6] = {row, all, 1, all, row * wide, row};
+    *c = *p;
+    r->in = r->rows = *in;
+    r->bytes = ckci_saturating_mul(ckci_saturating_mul(all, p->n), (int64_t)ckci_size(in->dtype));
+    r->bytes = ckci_saturating_mul(ckci_ceil_div(r->bytes, 256), 256);
+    if (r->bytes > limit) {
+        return ckci_over_limit("in as rows of patches", r->bytes, err);
+    }
+    r->rows.p = ws;
+    c->t[CKCI_IN].p = ws;
+    memcpy(c->t[CKCI_IN].len, len, sizeof len);
+    memcpy(c->t[CKCI_IN].stride, stride, sizeof stride);
+    ckci_patch_tensor(p, in->stride[1], in->stride[2], in->stride[4] * p->filter[1], in->stride[4],
+                      in->stride[5] * p->filter[2], in->stride[5], &r->in);
+    ckci_patch_tensor(p, all, step[0], row * wide, step[2], row, step[3], &r->rows);
+    c->c = c->t[CKCI_WEI].len[2] = row;
+    c->t[CKCI_WEI].stride[2] = 1;
+    for (int i = 0; i < 3; i++) {
+        c->input[i] = p->output[i];
+        c->filter[i] = c->stride[i] = c->dilation[i] = c->t[CKCI_WEI].len[3 + i] = 1;
+    }
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
+{
+    ckci_patches r;
+    ckconv_plan one;
+    const ckconv_device *device = &f->plan->device;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
+    CKCI_TRY(ckci_find_patches(&f->p->conv, f->limit, NULL, &r, err));
+    CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
+    f->cost += ckci_move_cost(device, (double)r.bytes);
+    f->plan->grid[0] = one.grid[0];
+    f->plan->block[0] = one.block[0];
+    f->plan->workspace_bytes = r.bytes + one.workspace_bytes;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_patches(const ckconv_plan *plan, const ckci_problem *p,
+                                        const ckconv_args *args, unsigned char *ws, const ckci_gpu_tile *tile,
+                                        const ckci_emitter *e, ckconv_error *err)
+{
+    const int back = plan->op == CKCONV_BWD_DATA;
+    const int64_t limit = ckci_run_limit(plan);
+    ckci_patches r;
+    ckconv_plan one;
+    ckci_launch move;
+    double cost;
+    (void)args;
+    (void)tile;
+    CKCI_TRY(ckci_find_patches(&p->conv, limit, ws, &r, err));
+    CKCI_TRY(ckci_plan_part(&r.conv, &plan->device, limit - r.bytes, 0, &one, &cost, err));
+    one.workspace_bytes += one.workspace_bytes > 0 ? CKCI_ALIGN : 0; /* as a whole plan has it */
+    CKCI_TRY(back ? ckci_make_move(&plan->device, &r.rows, &r.in, &move, err)
+                  : ckci_make_move(&plan->device, &r.in, &r.rows, &move, err));
+    if (!back) {
+        CKCI_TRY(e->emit(e->context, &move, err));
+    }
+    CKCI_TRY(ckci_list_part(&one, &r.conv, ws ? ws + r.bytes : NULL, e, err));
+    return back ? e->emit(e->context, &move, err) : CKCONV_OK;
+}

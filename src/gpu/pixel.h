@@ -1,0 +1,97 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-pixel
+  Layers of one tap on a space of one pixel (the squeezes of a network, its last layer), of any number of
+  channels, in one launch (kernels/vector/pixel.h): what matrix tiles do in two to four, which pack channels
+  that are no multiples of eight, or add parts.
+*/
+#pragma once
+#include "gpu/conv.h"
+
+/* Longer sums are left to kernels that keep their error: 16 shares of a sum are added one after the other. */
+enum { CKCI_PIXEL_MOST = 16384 };
+
+/* Are two neighbours along a dimension of step 1 one aligned load, wherever others go by `apart`? */
+CKCI_FN int32_t ckci_pixel_pairs(const ckci_tensor *t, int64_t count, int64_t apart)
+{
+    return count % 2 == 0 && apart % 2 == 0 && (uintptr_t)t->p % (2 * ckci_size(t->dtype)) == 0;
+}
+
+/* The launch; its cost is the time of a launch, of waits for memory, and of what blocks load through the caches
+   (H100: 1 us, .9 us for each 256 places of the reduction, about 30 bytes a ns for each compute unit). */
+CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
+                                     double *cost, ckconv_error *err)
+{
+    const int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
+    const ckci_tensor *a = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT],
+                      *b = &p->t[weight ? CKCI_IN : CKCI_WEI];
+    ckci_gpu_conv *k = &l->a.conv;
+    const int half = a->dtype == CKCONV_F16 || a->dtype == CKCONV_BF16;
+    if (p->g != 1 || !ckci_pointwise(p) || p->output[0] * p->output[1] * p->output[2] != 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "pixel is for one tap, one group and a space of one pixel");
+    }
+    if ((!half && a->dtype != CKCONV_F32) || a->dtype != b->dtype || a->compute != a->dtype ||
+        b->compute != b->dtype || a->op.kind != CKCONV_PASS || b->op.kind != CKCONV_PASS) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "pixel reads two tensors of f16, of bf16 or of f32, without an operation or rounding");
+    }
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    ckci_make_gpu_conv(p, k);
+    const int64_t rows = weight ? p->k : p->n, columns = back || weight ? p->c : p->k,
+                  red = weight ? p->n
+                        : back ? p->k
+                               : p->c;
+    if (red > CKCI_PIXEL_MOST) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "pixel adds up to %d products; here %lld",
+                         (int)CKCI_PIXEL_MOST, CKCI_LL(red));
+    }
+    ckci_set_kernel(l, half ? CKCI_KERNEL_pixel_half : CKCI_KERNEL_pixel_f32);
+    k->rows = (int32_t)rows;
+    k->columns = (int32_t)columns;
+    k->red = (int32_t)red;
+    k->a.stride[1] = a->stride[weight ? 2 : 1];
+    k->a.stride[2] = a->stride[weight ? 1 : 2];
+    k->b_column = b->stride[back || weight ? 2 : 1];
+    k->b_red = b->stride[back || weight ? 1 : 2];
+    k->b_along = k->a.stride[2] == 1 && k->b_red == 1;
+    if (!k->b_along && k->b_column != 1) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "pixel reads channels that lie side by side");
+    }
+    k->b_vec = k->b_along ? ckci_pixel_pairs(a, red, rows > 1 ? k->a.stride[1] : 0) &&
+                                ckci_pixel_pairs(b, red, columns > 1 ? k->b_column : 0)
+                          : ckci_pixel_pairs(b, columns, red > 1 ? k->b_red : 0);
+    const int64_t wide = k->b_along ? 2 * CKCI_PIXEL_COLUMNS : CKCI_PIXEL_COLUMNS;
+    k->tiles_m = (int32_t)ckci_ceil_div(rows, CKCI_PIXEL_ROWS);
+    k->tiles_n = (int32_t)ckci_ceil_div(columns, wide);
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    l->grid = ckci_saturating_mul(k->tiles_m, k->tiles_n);
+    CKCI_TRY(ckci_too_many_blocks(l->grid, err));
+    const double units = ckci_max(device->compute_units, 1), side = (double)l->grid / (8 * units),
+                 bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4);
+    *cost =
+        218 * (1000 + 900 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1) + bytes / (30 * units));
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_pixel(ckci_fit *f, ckconv_error *err)
+{
+    ckci_launch l;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_pixel(&f->p->conv, &f->plan->device, &l, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, 1);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_pixel(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                                      unsigned char *ws, const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                      ckconv_error *err)
+{
+    ckci_launch l;
+    double cost;
+    (void)args;
+    (void)ws;
+    (void)tile;
+    CKCI_TRY(ckci_gpu_pixel(&p->conv, &plan->device, &l, &cost, err));
+    return l.grid > 0 ? e->emit(e->context, &l, err) : CKCONV_OK;
+}

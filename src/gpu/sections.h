@@ -1,0 +1,242 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-sections
+  Filters that matrix tiles do not take whole (ckci_matrix_taps), section by section: each is a convolution of
+  its own, planned like any other, of a part of the filter and of the input that this part meets.
+      bwd_weight      a section is written where its weights lie
+      fwd, bwd_data   the first section writes its sums, all others add theirs to them: in the written tensor,
+                      if that is what sums are kept in and has no epilogue, else in workspace, from where a
+                      last launch takes them through the epilogue
+  Sections follow each other in a fixed order, and so do their sums.
+*/
+#pragma once
+#include "gpu/matrix.h"
+
+/* More sections would be more launches than a plan is worth. */
+enum { CKCI_MOST_SECTIONS = 64 };
+
+/* How a filter is cut: taps of a section along each axis, sections, and where sums are. */
+typedef struct ckci_sections {
+    int64_t size[3], count[3], all;
+    int32_t here; /* in the written tensor */
+    int32_t one;  /* groups of the written tensor are one with more channels */
+    ckci_tensor sums;
+    int64_t bytes; /* of workspace */
+} ckci_sections;
+
+/* May sums be kept in the written tensor itself? */
+CKCI_FN int ckci_sections_here(const ckci_conv *p)
+{
+    const ckci_tensor *t = &p->t[ckci_written(p->op)];
+    return p->op == CKCONV_BWD_WEIGHT || (t->op.kind == CKCONV_PASS && t->dtype == ckci_conv_kind(p));
+}
+
+/* The fewest sections of at most CKCI_MOST_TAPS taps, whose sizes add up to 31 or less or lie along one axis. */
+CKCI_FN ckconv_status ckci_cut_filter(const ckci_conv *p, ckci_sections *s, ckconv_error *err)
+{
+    ckci_conv part = *p;
+    int32_t ranges;
+    memset(s, 0, sizeof *s);
+    s->all = CKCI_MOST_SECTIONS + 1;
+    for (int64_t z = 1; z <= ckci_min(p->filter[0], CKCI_MOST_SECTIONS); z++) {
+        for (int64_t y = 1; y <= ckci_min(p->filter[1], CKCI_MOST_SECTIONS) && z * y < s->all; y++) {
+            for (int64_t x = 1; x <= ckci_min(p->filter[2], CKCI_MOST_SECTIONS) && z * y * x < s->all; x++) {
+                const int64_t count[3] = {z, y, x};
+                for (int i = 0; i < 3; i++) {
+                    part.filter[i] = ckci_ceil_div(p->filter[i], count[i]);
+                }
+                if (ckci_matrix_taps(&part, &ranges, NULL) == CKCONV_OK) {
+                    s->all = z * y * x;
+                    memcpy(s->count, count, sizeof count);
+                    memcpy(s->size, part.filter, sizeof part.filter);
+                }
+            }
+        }
+    }
+    return s->all <= CKCI_MOST_SECTIONS
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                           "a filter of %lld x %lld x %lld taps has more than %d sections that tiles take",
+                           CKCI_LL(p->filter[0]), CKCI_LL(p->filter[1]), CKCI_LL(p->filter[2]),
+                           (int)CKCI_MOST_SECTIONS);
+}
+
+/* Where sums of fwd and bwd_data are: dense, rows of channels padded to eights, as gather_reduce reads them. */
+CKCI_FN ckconv_status ckci_place_sections(const ckci_conv *p, int64_t limit, unsigned char *ws,
+                                          ckci_sections *s, ckconv_error *err)
+{
+    const ckci_tensor *t = &p->t[ckci_written(p->op)];
+    s->here = ckci_sections_here(p);
+    s->sums = *t;
+    if (s->here) {
+        return CKCONV_OK;
+    }
+    if (ckci_conv_kind(p) != CKCONV_F32) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "sections of f64 and i8 filters add up in the written tensor: f64 or i32 without an "
+                         "epilogue");
+    }
+    s->one = ckci_groups_touch(t);
+    for (int i = 0; i < p->num_d; i++) {
+        s->one = s->one && ckci_groups_touch(&p->d[i]);
+    }
+    const int64_t columns = ckci_ceil_div(s->one ? t->len[0] * t->len[2] : t->len[2], 8) * 8;
+    s->sums.p = ws;
+    s->sums.dtype = s->sums.compute = CKCONV_F32;
+    s->sums.plain = 1;
+    memset(&s->sums.op, 0, sizeof s->sums.op);
+    s->sums.stride[2] = 1;
+    s->sums.stride[5] = columns;
+    s->sums.stride[4] = ckci_saturating_mul(columns, t->len[5]);
+    s->sums.stride[3] = ckci_saturating_mul(s->sums.stride[4], t->len[4]);
+    s->sums.stride[1] = ckci_saturating_mul(s->sums.stride[3], t->len[3]);
+    const int64_t group = ckci_saturating_mul(s->sums.stride[1], t->len[1]);
+    s->sums.stride[0] = s->one ? t->len[2] : group;
+    s->bytes = ckci_saturating_mul(group, 4 * (s->one ? 1 : t->len[0]));
+    s->bytes = ckci_saturating_mul(ckci_ceil_div(s->bytes, 256), 256);
+    return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of a filter's sections", s->bytes, err);
+}
+
+CKCI_FN void ckci_skip(ckci_tensor *t, int dim, int64_t count)
+{
+    t->p = t->p ? t->p + count * t->stride[dim] * (int64_t)ckci_size(t->dtype) : NULL;
+}
+
+/* Section `at` of p. Zero: it lies on padding alone, and has nothing to add. */
+CKCI_FN int ckci_cut_section(const ckci_conv *p, const ckci_sections *s, int64_t at, ckci_conv *part)
+{
+    const int weight = p->op == CKCONV_BWD_WEIGHT;
+    const int64_t place[3] = {at / (s->count[1] * s->count[2]), at / s->count[2] % s->count[1],
+                              at % s->count[2]};
+    ckci_tensor *in = &part->t[CKCI_IN], *w = &part->t[CKCI_WEI];
+    *part = *p;
+    if (!weight) {
+        part->t[ckci_written(p->op)] = s->sums;
+        part->num_d = at > 0;
+        part->d[0] = s->sums;
+        if (at > 0) {
+            part->t[ckci_written(p->op)].op.kind = CKCONV_BILINEAR;
+            part->t[ckci_written(p->op)].op.alpha = part->t[ckci_written(p->op)].op.beta = 1;
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        const int64_t first = place[i] * s->size[i], before = first * p->dilation[i] - p->pad[i];
+        part->filter[i] = w->len[3 + i] = ckci_max(ckci_min(s->size[i], p->filter[i] - first), 0);
+        if (part->filter[i] == 0) {
+            return 0;
+        }
+        ckci_skip(w, 3 + i, first);
+        part->pad[i] = ckci_max(-before, 0);
+        for (int j = 0; j < part->num_d && weight; j++) {
+            part->d[j].len[3 + i] = part->filter[i];
+            ckci_skip(&part->d[j], 3 + i, first);
+        }
+        if (before <= 0) {
+            continue;
+        }
+        part->input[i] = in->len[3 + i] = ckci_max(p->input[i] - before, 0);
+        if (part->input[i] == 0) {
+            part->input[i] = in->len[3 + i] = 1; /* zeros, of no image */
+            part->n = 0;
+            continue;
+        }
+        ckci_skip(in, 3 + i, before);
+        if (p->op == CKCONV_BWD_DATA && part->num_d > 0) {
+            part->d[0].len[3 + i] = part->input[i];
+            ckci_skip(&part->d[0], 3 + i, before);
+        }
+    }
+    for (int i = 0; i < 3 && part->n == 0; i++) {
+        part->t[i].len[1] = i == CKCI_WEI ? part->t[i].len[1] : 0;
+    }
+    return weight || part->n > 0;
+}
+
+CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
+{
+    const ckci_conv *p = &f->p->conv;
+    ckci_sections s;
+    ckci_conv part;
+    int32_t ranges;
+    int64_t more = 0;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    if (ckci_matrix_taps(p, &ranges, NULL) == CKCONV_OK) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "sections are for filters that tiles do not take whole");
+    }
+    CKCI_TRY(ckci_cut_filter(p, &s, err));
+    CKCI_TRY(ckci_place_sections(p, f->limit, NULL, &s, err));
+    f->cost = 0;
+    for (int64_t at = 0; at < s.all; at++) {
+        ckconv_plan one;
+        double cost = 0;
+        if (ckci_cut_section(p, &s, at, &part)) {
+            CKCI_TRY(ckci_plan_part(&part, &f->plan->device, f->limit - s.bytes, 0, &one, &cost, err));
+            more = ckci_max(more, one.workspace_bytes);
+            f->plan->grid[0] = one.grid[0];
+            f->plan->block[0] = one.block[0];
+        }
+        f->cost += cost;
+    }
+    f->cost += s.bytes > 0 ? ckci_move_cost(&f->plan->device, (double)s.bytes) : 0;
+    f->plan->workspace_bytes = s.bytes + more; /* sections use the rest, one after the other */
+    return CKCONV_OK;
+}
+
+/* Sums in workspace through the epilogue. */
+CKCI_FN ckconv_status ckci_emit_sections(const ckci_conv *p, const ckci_sections *s, const ckci_emitter *e,
+                                         ckconv_error *err)
+{
+    ckci_conv to = *p;
+    ckci_launch l;
+    ckci_gpu_conv *k = &l.a.conv;
+    const int written = ckci_written(p->op);
+    to.op = CKCONV_FWD; /* of a filter of one tap: rows are positions of what is written */
+    to.t[CKCI_OUT] = p->t[written];
+    if (s->one) {
+        ckci_merge_tensor(&to.t[CKCI_OUT], to.t[CKCI_OUT].len[0]);
+        for (int i = 0; i < to.num_d; i++) {
+            ckci_merge_tensor(&to.d[i], to.d[i].len[0]);
+        }
+    }
+    const ckci_tensor *t = &to.t[CKCI_OUT];
+    to.g = t->len[0];
+    to.k = t->len[2];
+    to.c = 1;
+    for (int i = 0; i < 3; i++) {
+        to.input[i] = to.output[i] = t->len[3 + i];
+        to.filter[i] = to.stride[i] = to.dilation[i] = 1;
+        to.pad[i] = 0;
+    }
+    ckci_make_gpu_conv(&to, k);
+    ckci_set_kernel(&l, CKCI_KERNEL_gather_reduce);
+    k->o.partial = s->sums.p;
+    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    k->by_tiles_m = ckci_make_divisor(k->rows);
+    k->by_columns = ckci_make_divisor(ckci_ceil_div(k->columns, 8));
+    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * ckci_ceil_div(k->columns, 8), 256);
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+CKCI_FN ckconv_status ckci_list_sections(const ckconv_plan *plan, const ckci_problem *p,
+                                         const ckconv_args *args, unsigned char *ws,
+                                         const ckci_gpu_tile *tile, const ckci_emitter *e, ckconv_error *err)
+{
+    const ckci_conv *c = &p->conv;
+    const int64_t limit = ckci_run_limit(plan);
+    ckci_sections s;
+    ckci_conv part;
+    (void)args;
+    (void)tile;
+    CKCI_TRY(ckci_cut_filter(c, &s, err));
+    CKCI_TRY(ckci_place_sections(c, limit, ws, &s, err));
+    for (int64_t at = 0; at < s.all; at++) {
+        ckconv_plan one;
+        double cost;
+        if (ckci_cut_section(c, &s, at, &part)) {
+            CKCI_TRY(ckci_plan_part(&part, &plan->device, limit - s.bytes, 0, &one, &cost, err));
+            one.workspace_bytes += one.workspace_bytes > 0 ? CKCI_ALIGN : 0; /* as a whole plan has it */
+            CKCI_TRY(ckci_list_part(&one, &part, ws ? ws + s.bytes : NULL, e, err));
+        }
+    }
+    return s.here ? CKCONV_OK : ckci_emit_sections(c, &s, e, err);
+}
