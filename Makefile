@@ -134,6 +134,9 @@ $(KERNELS:%=$(B)/ckconv_part%.o): $(B)/ckconv_part%.o: examples/ckconv_impl.c $(
 $(foreach e,$(EXAMPLES),$(eval $(call program,$e): \
     $(B)/examples/$e.o $(if $(filter $e,$(IMPLEMENTERS)),,$(OBJECTS)); $$(LINK)))
 
+# Threads and dlopen have libraries of their own where the C library is old.
+$(B)/train_digits_parallel: private override LINK += -lpthread -ldl
+
 examples: $(foreach e,$(EXAMPLES),$(call program,$e))
 
 # The ResNeXt-50 (32x4d) layer with 28x28 pixels, 8 images: verify init time ndim G N K C filter input strides
@@ -347,6 +350,7 @@ MOST := $(addsuffix @full,$(foreach t,$(SIM_TARGETS),$(GPU_TESTS:%=sim:$t/%)) $(
 # What a script needs that make builds. (test_readme.sh compiles the program hello.)
 needs_of_test_install.sh := lib single $(foreach e,$(filter-out hello,$(EXAMPLES)),$(call program,$e))
 needs_of_test_python.sh := $(B)/libckconv.so
+needs_of_test_parallel.sh := $(B)/train_digits $(B)/train_digits_parallel $(B)/test/sim/ckconv.o
 needs_of_test_driver.sh := $(B)/ckconv $(B)/ckconv-sim
 needs_of_test_compile.sh := single
 needs_of_test_readme.sh := $(MAIN_OBJECT) $(B)/test/sim/ckconv.o

@@ -2,7 +2,7 @@
    on their number
    SPDX-License-Identifier: MIT
 
-   Do this in one C file, before the include (POSIX; link with -lpthread -ldl where the C library wants it):
+   Do this in one C file, first of all (POSIX; link with -lpthread -ldl where the C library wants it):
 
        #define PARALLEL_IMPLEMENTATION
        #include "parallel.h"
@@ -31,6 +31,9 @@
 #ifndef EXAMPLES_PARALLEL_H
 #define EXAMPLES_PARALLEL_H
 
+#if defined(PARALLEL_IMPLEMENTATION) && !defined(_POSIX_C_SOURCE)
+#define _POSIX_C_SOURCE 200809L
+#endif
 #include <stddef.h>
 #include <stdint.h>
 
@@ -245,8 +248,8 @@ static void parallel_leave(parallel *p, int status, const char *text)
         if (pthread_equal(pthread_self(), p->worker_self)) {
             p->mpi.abort(p->mpi.world, status);
         } else {
-            p->abort_status = status; /* MPI is the worker's: it has a second to end the others */
             pthread_mutex_lock(&p->lock);
+            p->abort_status = status; /* MPI is the worker's: it has a second to end the others */
             pthread_cond_broadcast(&p->changed);
             pthread_mutex_unlock(&p->lock);
             parallel_nap(1);
@@ -421,8 +424,11 @@ static void parallel_mpi_open(parallel *p)
 /* An end that another thread of this rank wants. */
 static void parallel_mpi_abort(parallel *p)
 {
-    if (p->abort_status != 0) {
-        p->mpi.abort(p->mpi.world, p->abort_status);
+    pthread_mutex_lock(&p->lock);
+    const int status = p->abort_status;
+    pthread_mutex_unlock(&p->lock);
+    if (status != 0) {
+        p->mpi.abort(p->mpi.world, status);
     }
 }
 
@@ -481,7 +487,8 @@ static void parallel_nccl_check(parallel *p, int code, const char *what)
     }
 }
 
-/* The guard of a wait for which the runtime's calls have no limit: the rank's own thread looks at the clock. */
+/* Calls of NCCL and of the runtime may wait for other ranks without a limit, even those that fill streams
+   (a first message makes a connection). While one is at work the rank's own thread looks at the clock. */
 static void parallel_arm(parallel *p, int on)
 {
     pthread_mutex_lock(&p->lock);
@@ -842,8 +849,8 @@ static void *parallel_work(void *pointer)
         while (p->done == p->begun && !p->closing && p->abort_status == 0) {
             pthread_cond_wait(&p->changed, &p->lock);
         }
-        if (p->abort_status != 0 && p->mpi.abort != NULL) {
-            parallel_mpi_abort(p);
+        if (p->abort_status != 0) {
+            p->mpi.abort(p->mpi.world, p->abort_status);
         }
         if (p->done == p->begun) {
             break;
@@ -889,8 +896,10 @@ void parallel_sum(parallel *p, float *data, size_t stride, int parts, size_t cou
         parallel_end(p, 2, "%d parts: must be a power of two", parts);
     }
     if (p->o.kind == PARALLEL_NCCL) {
+        parallel_arm(p, 1);
         parallel_nccl_follow(p, stream);
         parallel_do_sum(p, &j);
+        parallel_arm(p, 0);
     } else {
         parallel_begin(p, &j);
     }
@@ -929,6 +938,7 @@ void parallel_gather(parallel *p, void *data, size_t each)
         parallel_gpu_check(p, n->alloc(&n->staged, bytes), "memory");
         n->staged_bytes = bytes;
     }
+    parallel_arm(p, 1);
     parallel_gpu_check(p, n->upload(n->staged, data, bytes), "upload");
     parallel_nccl_follow(p, NULL);
     parallel_do_gather(p, (unsigned char *)n->staged, each);

@@ -7,9 +7,10 @@
    What to copy from here and from digits_net.h, the network and its passes: plan once for every layer, one
    workspace for all plans, run often. Residual sums need no kernel of their own: forward they are the ADD
    epilogue of a convolution, backward that of a bwd_data. All tensors live where ckconv_device_alloc puts
-   them, so that the same program runs on a GPU; only the loss and the optimiser work on the host. With --dtype bf16 activations and their gradients are
-   bf16, weights stay f32. The result is the same for any number of threads (0: all cores). One by default:
-   a second one halves the time on an idle machine, but layers this small lose where other programs run.
+   them, so that the same program runs on a GPU; only the loss and the optimiser work on the host. With
+   --dtype bf16 activations and their gradients are bf16, weights stay f32. The result is the same for any
+   number of threads (0: all cores). One by default: a second one halves the time on an idle machine, but
+   layers this small lose where other programs run.
 
    Exit status: 0 at 97 % test accuracy or more, 1 below, 2 for bad options or files. */
 #define _POSIX_C_SOURCE 200809L

@@ -444,10 +444,17 @@ static void bench(trainer *t)
     check(m, ckconv_device_synchronise(&m->device, &m->error));
     parallel_agree(t->p, 0, "the places");
     const double seconds = now() - start;
+    double losses[2 * MAX_SHARDS], mean[2] = {0, 0};
+    losses[2 * parallel_rank(t->p)] = first;
+    losses[2 * parallel_rank(t->p) + 1] = last;
+    parallel_gather(t->p, losses, 2 * sizeof(double));
+    for (int i = 0; i < 2 * ranks; i++) {
+        mean[i % 2] += losses[i] / ranks;
+    }
     download(m, m->host_param, m->param, m->params * sizeof(float));
     check_weights(t, m->host_param);
     if (talks) {
-        printf("loss %.6f -> %.6f, weights %016llx\n", first, last,
+        printf("loss %.6f -> %.6f, weights %016llx\n", mean[0], mean[1],
                (unsigned long long)parallel_digest(m->host_param, m->params * sizeof(float)));
         printf("%.1f images/s, %.3f ms a step\n", (double)ranks * m->batch * set->steps / seconds,
                1e3 * seconds / set->steps);

@@ -84,7 +84,7 @@ program() {
     # shellcheck disable=SC2086
     quiet "$1" "$CC" $warnings -O1 -DCKCONV_IMPLEMENTED -I"$INCLUDE" -c "$1" -o "${1%.c}.o" || return
     # shellcheck disable=SC2086
-    quiet "$1, link" "$cxx" "${1%.c}.o" "$implementation" -o "${1%.c}" $openmp -lm || return
+    quiet "$1, link" "$cxx" "${1%.c}.o" "$implementation" -o "${1%.c}" $openmp -lm -lpthread -ldl || return
     if CKCONV_SIM_TARGET=gfx942 "${1%.c}" >"$dir/log" 2>&1; then
         good
     else
