@@ -433,7 +433,7 @@ static void bench(trainer *t)
     for (int i = 0; i < WARM + set->steps; i++) {
         if (i == WARM) {
             check(m, ckconv_device_synchronise(&m->device, &m->error));
-            parallel_agree(t->p, 0, "the places"); /* all begin here */
+            parallel_agree(t->p, (uint64_t)m->step, "the steps"); /* all begin here */
             start = now();
         }
         parallel_at(t->p, i + 1);
@@ -442,7 +442,7 @@ static void bench(trainer *t)
         first = i == 0 ? last : first;
     }
     check(m, ckconv_device_synchronise(&m->device, &m->error));
-    parallel_agree(t->p, 0, "the places");
+    parallel_agree(t->p, (uint64_t)m->step, "the steps");
     const double seconds = now() - start;
     double losses[2 * MAX_SHARDS], mean[2] = {0, 0};
     losses[2 * parallel_rank(t->p)] = first;
