@@ -235,12 +235,13 @@ static void parallel_leave(parallel *p, int status, const char *text)
         fprintf(stderr, "%s: rank %d of %d, step %ld: %s; all ranks end\n", p->o.name, p->rank, p->ranks,
                 (long)p->step, text);
     }
-    if (p != NULL && p->file[0] != '\0') {
+    if (p != NULL && p->file[0] != '\0' && p->ranks > 1) {
         char path[560];
         parallel_path(p, ".end", path, sizeof path);
         FILE *f = fopen(path, "w");
         if (f != NULL) {
-            fprintf(f, "rank %d, step %ld: %s\n", p->rank, (long)p->step, text ? text : "see above");
+            fprintf(f, "%d rank %d, step %ld: %s\n", status ? status : 3, p->rank, (long)p->step,
+                    text ? text : "see above");
             fclose(f);
         }
     }
@@ -513,9 +514,11 @@ static void *parallel_guard(void *pointer)
         FILE *f = met ? fopen(path, "r") : NULL; /* before, it may be an earlier run's */
         if (f != NULL) {
             if (fgets(text, sizeof text, f) != NULL) {
-                text[strcspn(text, "\n")] = '\0';
-                fprintf(stderr, "%s: rank %d of %d: ended by %s\n", p->o.name, p->rank, p->ranks, text);
-                _exit(3);
+                char *reason = text;
+                const long status = strtol(text, &reason, 10);
+                pthread_mutex_lock(&parallel_last); /* this rank has no message of its own */
+                fprintf(stderr, "%s: rank %d of %d: ended by%s", p->o.name, p->rank, p->ranks, reason);
+                _exit(status > 0 && status < 126 ? (int)status : 3);
             }
             fclose(f); /* not written yet */
         }

@@ -46,7 +46,8 @@ static void pause_a_little(void)
 int ncclGetUniqueId(id *i)
 {
     memset(i, 0, sizeof *i);
-    snprintf(i->path, sizeof i->path, "/tmp/nccl_sim.XXXXXX");
+    const char *folder = getenv("NCCL_SIM_FOLDER");
+    snprintf(i->path, sizeof i->path, "%s/nccl_sim.XXXXXX", folder ? folder : "/tmp");
     int file = mkstemp(i->path);
     int bad = file < 0 || ftruncate(file, (off_t)(sizeof(slot) * RANKS * RANKS)) != 0;
     close(file);
@@ -68,7 +69,7 @@ int ncclCommInitRank(void **result, int ranks, id i, int rank)
     c->rank = rank;
     c->ranks = ranks;
     c->from = (slot(*)[RANKS])memory;
-    /* the last to come takes the name away: each has its own slot to itself set to 1 */
+    /* all are here when each has filled the slot from itself to itself; then the file needs no name */
     __atomic_store_n(&c->from[rank][rank].full, 1, __ATOMIC_SEQ_CST);
     for (int r = 0; r < ranks; r++) {
         while (__atomic_load_n(&c->from[r][r].full, __ATOMIC_SEQ_CST) == 0) {

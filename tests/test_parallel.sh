@@ -188,7 +188,8 @@ on_gpus() {
     PARALLEL_NCCL=$dir/nccl_sim.so
     PARALLEL_GPU=$dir/nccl_sim.so
     MASTER_FILE=$dir/meet
-    export PARALLEL_NCCL PARALLEL_GPU MASTER_FILE
+    NCCL_SIM_FOLDER=$BUILD/test/parallel # short, for it travels in NCCL's 128 bytes
+    export PARALLEL_NCCL PARALLEL_GPU MASTER_FILE NCCL_SIM_FOLDER
     sed 10q "$here/../examples/digits.csv" >"$dir/ten.csv"
     common="--engine gpu --data $dir/ten.csv --batch 8 --epochs 3 --timeout 30"
     for target in gfx942 sm_90; do
