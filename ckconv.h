@@ -1212,8 +1212,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef SEVERAL
 #pragma push_macro("SHARED")
 #undef SHARED
-#pragma push_macro("SHARES")
-#undef SHARES
 #pragma push_macro("SHIFT")
 #undef SHIFT
 #pragma push_macro("SHIFTED")
@@ -2857,7 +2855,8 @@ typedef struct ckci_gpu_conv {
                                 time, 0: all; see ckci_sum_chain */
     int32_t lanes;           /* direct, grouped: neighbouring threads that take channels (groups), the
                                    others positions; narrow: that take positions of a row; reduce: log2 of
-                                   threads for the same weights */
+                                   threads for the same weights; pixel: log2 of those
+                                   that take columns */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
     ckci_divisor by_split, by_work;  /* matrix fwd, bwd_data: parts; tiles of one part */
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
@@ -2893,8 +2892,8 @@ typedef struct ckci_gpu_depth_box {
 /* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
 enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 
-/* pixel: results of a block, twice as many columns where operands are dense along the reduction. */
-enum { CKCI_PIXEL_ROWS = 4, CKCI_PIXEL_COLUMNS = 16 };
+/* pixel: rows of a block. */
+enum { CKCI_PIXEL_ROWS = 4 };
 
 /* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
    words of channels of a block. fwd and bwd_data of 5 x 5 and 2 bytes have a second kernel, with short
@@ -13298,7 +13297,7 @@ CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double
 /* What portable multiply-adds cost beside others in types that a matrix unit multiplies. More than four
    channels on both sides: beyond all others, for devices without one, and for plans that may not have the
    workspace of a packed tensor; their rate is an eighth of it or less, and falls further the fewer the
-   blocks. Else, where the other side fills the narrowest matrix tile, of 32 columns, each output of fwd and
+   blocks; a space of one pixel, too (pixel, H100: 6 us beside 17). Else, where the other side fills the narrowest matrix tile, of 32 columns, each output of fwd and
    bwd_data once more as long as 300 products, since numbers are written one by one (H100: 8 to 400 us above
    what products take, of 5 to 40 million outputs). */
 CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
@@ -13306,7 +13305,8 @@ CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
     ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
     int matrix = compute != CKCONV_F32 && compute != CKCONV_F64 && ckci_matrix_family(device) != 0;
     const int64_t few = ckci_min(p->k, p->c), many = ckci_max(p->k, p->c);
-    if (!matrix || few > 4) {
+    const int pixel = p->g == 1 && p->output[0] * p->output[1] * p->output[2] == 1 && ckci_pointwise(p);
+    if (!matrix || few > 4 || pixel) {
         return matrix ? 1e13 : 0;
     }
     return p->op == CKCONV_BWD_WEIGHT || many < 32 ? 0
@@ -18028,8 +18028,8 @@ CKCI_FN int32_t ckci_pixel_pairs(const ckci_tensor *t, int64_t count, int64_t ap
     return count % 2 == 0 && apart % 2 == 0 && (uintptr_t)t->p % (2 * ckci_size(t->dtype)) == 0;
 }
 
-/* The launch; its cost is the time of a launch, of waits for memory, and of what blocks load through the caches
-   (H100: 1 us, .9 us for each 256 places of the reduction, about 30 bytes a ns for each compute unit). */
+/* The launch. Its cost: waits for memory, and what blocks load through the caches, beside costs of tiles, which
+   leave out what these wait for before their first step (fitted on 123 layers and passes, H100). */
 CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
                                      double *cost, ckconv_error *err)
 {
@@ -18073,16 +18073,17 @@ CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *de
     k->b_vec = k->b_along ? ckci_pixel_pairs(a, red, rows > 1 ? k->a.stride[1] : 0) &&
                                 ckci_pixel_pairs(b, red, columns > 1 ? k->b_column : 0)
                           : ckci_pixel_pairs(b, columns, red > 1 ? k->b_red : 0);
-    const int64_t wide = k->b_along ? 2 * CKCI_PIXEL_COLUMNS : CKCI_PIXEL_COLUMNS;
+    /* 8 or 32 shares of the reduction, of which a thread has 8 places under way */
+    k->lanes = red <= 128 ? 5 : 3;
+    const int64_t wide = k->b_along ? 32 : (int64_t)2 << k->lanes;
     k->tiles_m = (int32_t)ckci_ceil_div(rows, CKCI_PIXEL_ROWS);
     k->tiles_n = (int32_t)ckci_ceil_div(columns, wide);
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     l->grid = ckci_saturating_mul(k->tiles_m, k->tiles_n);
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
-    const double units = ckci_max(device->compute_units, 1), side = (double)l->grid / (8 * units),
+    const double units = ckci_max(device->compute_units, 1), side = (double)l->grid / (3 * units),
                  bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4);
-    *cost =
-        218 * (1000 + 900 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1) + bytes / (30 * units));
+    *cost = 130 * (700 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1) + bytes / (30 * units));
     return CKCONV_OK;
 }
 
@@ -22923,7 +22924,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("SEGMENT")
 #pragma pop_macro("SEVERAL")
 #pragma pop_macro("SHARED")
-#pragma pop_macro("SHARES")
 #pragma pop_macro("SHIFT")
 #pragma pop_macro("SHIFTED")
 #pragma pop_macro("SHORT")

@@ -10909,8 +10909,8 @@ enum { CKCI_K_DEPTH_LDS = 16384 };
   a.stride[1] is the step from row to row and a.stride[2] that along the reduction; b_column and b_red those of
   the other operand, a the rows'. Where both are dense along the reduction (b_along), 32 threads own 4 x 4
   results, each thread every 32nd pair of places; their sums meet in shuffles. Else neighbouring columns are
-  dense: 8 threads own 4 x 16 results for one share of the reduction of 32, and shares meet in LDS. Either way
-  in a fixed order. b_vec: two neighbours are one aligned load.
+  dense: 2^lanes threads own two columns of 4 rows each for one share of the reduction of 256 >> lanes, and shares
+  meet in LDS. Either way in a fixed order. b_vec: two neighbours are one aligned load.
 */
 /* Two neighbours of a tensor, or zeros. PAIR: in one load. */
 template <class S, bool PAIR> struct ckci_k_pixel_two {
@@ -10950,10 +10950,10 @@ struct ckci_k_pixel_sum {
 };
 
 template <class S> struct ckci_k_pixel {
-    enum { ROWS = CKCI_PIXEL_ROWS, COLUMNS = CKCI_PIXEL_COLUMNS, SHARES = 32 };
+    enum { ROWS = CKCI_PIXEL_ROWS };
 
     struct lds {
-        float sum[SHARES * ROWS * COLUMNS + 4 * ROWS * COLUMNS];
+        float sum[256 * ROWS * 2 + 256]; /* [share][row][column]; each 8 of a result's shares */
     };
 
     template <class V> static CKCI_K_MEMBER void widen(const V &x, bool bf16, float (&v)[2])
@@ -10967,7 +10967,7 @@ template <class S> struct ckci_k_pixel {
 
     /* Both operands dense along the reduction. */
     template <bool PAIR>
-    static CKCI_K_MEMBER void along(const ckci_gpu_conv &p, int32_t row0, int32_t column0)
+    static CKCI_K_MEMBER ckci_k_pixel_sum along(const ckci_gpu_conv &p, int32_t row0, int32_t column0)
     {
         enum { AHEAD = 4 };
         const int32_t t = (int32_t)threadIdx.x, lane = t & 31;
@@ -11033,9 +11033,10 @@ template <class S> struct ckci_k_pixel {
                                                  int32_t column0)
     {
         enum { AHEAD = 8 };
-        const int32_t t = (int32_t)threadIdx.x, own = t % 8 * 2, share = t / 8, column = column0 + own;
+        const int32_t t = (int32_t)threadIdx.x, shares = 256 >> p.lanes, share = t >> p.lanes,
+                      own = (t - (share << p.lanes)) * 2, column = column0 + own;
         const bool bf16 = CKCI_K_BF16(p.a.dtype != CKCONV_F16);
-        const int64_t a_step = p.a.stride[2] * SHARES * S::SIZE, b_step = p.b_red * SHARES * S::SIZE;
+        const int64_t a_step = p.a.stride[2] * shares * S::SIZE, b_step = p.b_red * shares * S::SIZE;
         const unsigned char *a[ROWS], *b = p.b.p + (column + share * p.b_red) * S::SIZE;
         CKCI_K_UNROLL(4)
         for (int i = 0; i < ROWS; i++) {
@@ -11048,12 +11049,12 @@ template <class S> struct ckci_k_pixel {
             sum[i][0] = sum[i][1] = 0;
         }
         CKCI_K_UNROLL(1)
-        for (int32_t at = share; at < p.red; at += SHARES * AHEAD) {
+        for (int32_t at = share; at < p.red; at += shares * AHEAD) {
             ckci_k_pixel_two<S, PAIR> y[AHEAD];
             ckci_k_vec<S, 1> x[AHEAD][ROWS];
             CKCI_K_UNROLL(8)
             for (int u = 0; u < AHEAD; u++) {
-                const bool some = at + SHARES * u < p.red;
+                const bool some = at + shares * u < p.red;
                 y[u].load(b + u * b_step, some && column < p.columns, some && column + 1 < p.columns);
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < ROWS; i++) {
@@ -11084,38 +11085,46 @@ template <class S> struct ckci_k_pixel {
                 a[i] += AHEAD * a_step;
             }
         }
-        enum { ALL = ROWS * COLUMNS };
+        const int32_t wide = 2 << p.lanes, all = ROWS * wide;
         CKCI_K_UNROLL(4)
         for (int i = 0; i < ROWS; i++) {
-            m.sum[share * ALL + i * COLUMNS + own] = sum[i][0];
-            m.sum[share * ALL + i * COLUMNS + own + 1] = sum[i][1];
+            m.sum[share * all + i * wide + own] = sum[i][0];
+            m.sum[share * all + i * wide + own + 1] = sum[i][1];
         }
         __syncthreads();
-        float some = 0;
+        const int32_t of = t >> (p.lanes + 3), at = t & (all - 1), row = at >> (p.lanes + 1);
+        float *eights = m.sum + 256 * ROWS * 2, result = 0;
         CKCI_K_UNROLL(8)
-        for (int i = 0; i < SHARES / 4; i++) {
-            some += m.sum[(t / ALL * (SHARES / 4) + i) * ALL + t % ALL];
+        for (int i = 0; i < 8; i++) {
+            result += m.sum[(of * 8 + i) * all + at];
         }
-        float *quarter = m.sum + SHARES * ALL;
-        quarter[t] = some;
+        eights[t] = result;
         __syncthreads();
-        const int32_t at = t % ALL;
-        return {(quarter[at] + quarter[ALL + at]) + (quarter[2 * ALL + at] + quarter[3 * ALL + at]),
-                row0 + at / COLUMNS, column0 + at % COLUMNS, t < ALL};
+        result = eights[at];
+        CKCI_K_UNROLL(1)
+        for (int32_t i = all; i < 256; i += all) {
+            result += eights[i + at];
+        }
+        return {result, row0 + row, column0 + at - row * wide, t < all};
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
-        const int32_t tile = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n), row0 = tile * ROWS,
-                      column = (int32_t)blockIdx.x - tile * p.tiles_n;
-        const ckci_k_pixel_sum r = p.b_along ? (p.b_vec ? along<true>(p, row0, column * 2 * COLUMNS)
-                                                        : along<false>(p, row0, column * 2 * COLUMNS))
-                                   : p.b_vec ? across<true>(p, m, row0, column * COLUMNS)
-                                             : across<false>(p, m, row0, column * COLUMNS);
+        const int32_t tile = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_n), row0 = tile * ROWS;
+        int32_t column = (int32_t)blockIdx.x - tile * p.tiles_n;
+        column *= p.b_along ? 32 : 2 << p.lanes;
+        const ckci_k_pixel_sum r =
+            p.b_along ? (p.b_vec ? along<true>(p, row0, column) : along<false>(p, row0, column))
+            : p.b_vec ? across<true>(p, m, row0, column)
+                      : across<false>(p, m, row0, column);
         if (r.mine && r.row < p.rows && r.column < p.columns) {
             ckci_k_write<float>(p.o, r.sum, 0, r.row, r.column, 0, 0, 0);
         }
     }
+};
+
+template <class S> struct ckci_k_resident<ckci_k_pixel<S>> {
+    enum { BLOCKS = 3 };
 };
 #if CKCI_HAS_DEPTHWISE
 

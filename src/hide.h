@@ -468,8 +468,6 @@
 #undef SEVERAL
 #pragma push_macro("SHARED")
 #undef SHARED
-#pragma push_macro("SHARES")
-#undef SHARES
 #pragma push_macro("SHIFT")
 #undef SHIFT
 #pragma push_macro("SHIFTED")

@@ -237,7 +237,6 @@
 #pragma pop_macro("SEGMENT")
 #pragma pop_macro("SEVERAL")
 #pragma pop_macro("SHARED")
-#pragma pop_macro("SHARES")
 #pragma pop_macro("SHIFT")
 #pragma pop_macro("SHIFTED")
 #pragma pop_macro("SHORT")

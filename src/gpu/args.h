@@ -231,7 +231,8 @@ typedef struct ckci_gpu_conv {
                                 time, 0: all; see ckci_sum_chain */
     int32_t lanes;           /* direct, grouped: neighbouring threads that take channels (groups), the
                                    others positions; narrow: that take positions of a row; reduce: log2 of
-                                   threads for the same weights */
+                                   threads for the same weights; pixel: log2 of those
+                                   that take columns */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
     ckci_divisor by_split, by_work;  /* matrix fwd, bwd_data: parts; tiles of one part */
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
@@ -267,8 +268,8 @@ typedef struct ckci_gpu_depth_box {
 /* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
 enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 
-/* pixel: results of a block, twice as many columns where operands are dense along the reduction. */
-enum { CKCI_PIXEL_ROWS = 4, CKCI_PIXEL_COLUMNS = 16 };
+/* pixel: rows of a block. */
+enum { CKCI_PIXEL_ROWS = 4 };
 
 /* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
    words of channels of a block. fwd and bwd_data of 5 x 5 and 2 bytes have a second kernel, with short
