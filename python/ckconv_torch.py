@@ -15,16 +15,23 @@ the weight is. Gradients of gradients work. float32 is multiplied as TF32 where 
 on NVIDIA GPUs. Plans are made once for each shape and kept; workspace comes from torch's allocator; kernels go to
 the current stream and may be captured in a CUDA graph after one run of the same shapes.
 
-What is not taken (other types, sparse or wrapped tensors, tensors of several devices, forward-mode gradients, traced
-modules) goes to PyTorch's own function; report() counts it. Not supported: functorch's transforms, vectorised
-jacobians, torch.jit.script of patched modules. torch.conv2d and its like, called by that name, stay PyTorch's.
+What is not taken (other types, sparse or wrapped tensors, tensors of several devices, forward-mode gradients,
+functorch's transforms, traced modules) goes to PyTorch's own function; report() counts it. Not supported:
+torch.jit.script of patched modules. torch.conv2d and its like, called by that name, stay PyTorch's.
 
-The library: $CKCONV_LIBRARY, else libckconv.so beside this file, else build/libckconv.so of the project.
+From PyTorch 2.4 on the operations are operators, too, torch.ops.ckconv.*: torch.compile (fullgraph=True) and
+torch.export put them into their graphs, whose tensors keep the strides that they have without. report() counts
+them by their names; what a compiled graph left to PyTorch, it does not see.
+
+The library: $CKCONV_LIBRARY, else libckconv.so beside this file, else build/libckconv.so of the project. Beside it may
+be _ckconv_fast.abi3.so (`make python`), which calls it in less time than ctypes.
 SPDX-License-Identifier: MIT
 """
 import collections
 import contextlib
 import ctypes as ct
+import importlib.machinery
+import importlib.util
 import operator
 import os
 
@@ -41,6 +48,7 @@ FWD, BWD_DATA, BWD_WEIGHT, GROUPNORM_FWD, GROUPNORM_BWD = 1, 2, 3, 5, 6
 NHWGC, NGCHW, GKYXC, GKCYX, CHANNEL, STRIDED = 1, 3, 4, 5, 6, 7
 PASS, SIGMOID, SILU, BIAS = 0, 4, 5, 18
 ENGINE_CPU, ENGINE_GPU = 2, 3
+WRONG_DEVICE = 9
 TF32 = 11
 DTYPES = {torch.float64: 1, torch.float32: 2, torch.float16: 3, torch.bfloat16: 4}
 ACTIVATIONS = {None: PASS, "sigmoid": SIGMOID, "silu": SILU}
@@ -90,11 +98,12 @@ class Error(ct.Structure):
 
 
 _library = None
+_fast = None  # the module _ckconv_fast, where it was built
 
 
 def library():
     """The loaded library (ctypes.CDLL); loads it on first use."""
-    global _library
+    global _library, _fast
     if _library is None:
         here = os.path.dirname(os.path.abspath(__file__))
         asked = os.environ.get("CKCONV_LIBRARY")
@@ -102,12 +111,29 @@ def library():
                                         os.path.join(here, "..", "build", "libckconv.so")]
         for place in places:
             if os.path.exists(place):
-                _library = ct.CDLL(place)
-                _library.ckconv_instance_name.restype = ct.c_char_p
+                found = ct.CDLL(place)
+                found.ckconv_instance_name.restype = ct.c_char_p
+                _fast = _load_fast(os.path.dirname(os.path.abspath(place)))
+                _library = found
                 return _library
         raise OSError("there is no " + " or ".join(places) + (" (CKCONV_LIBRARY)" if asked else "") +
                       ": run `make python`, or set CKCONV_LIBRARY to the library's path")
     return _library
+
+
+def _load_fast(folder):
+    """The module _ckconv_fast of that folder; None without it, where this Python cannot load it, or with
+    CKCONV_FAST=0."""
+    path = os.path.join(folder, "_ckconv_fast.abi3.so")
+    if os.environ.get("CKCONV_FAST") == "0" or not os.path.exists(path):
+        return None
+    try:
+        loader = importlib.machinery.ExtensionFileLoader("_ckconv_fast", path)
+        module = importlib.util.module_from_spec(importlib.util.spec_from_loader("_ckconv_fast", loader))
+        loader.exec_module(module)
+    except ImportError:
+        return None
+    return module if module.ARGS_BYTES == ct.sizeof(Args) else None
 
 
 # --- Plans, one for each problem and device
@@ -128,7 +154,8 @@ def _plan(key, call, op, desc, device):
         plan, error, options = Plan(), Error(), Options()
         options.engine = ENGINE_GPU if device.type == "cuda" else ENGINE_CPU
         options.threads = 0 if device.type == "cuda" else torch.get_num_threads()
-        status = call(ct.byref(plan), I32(op), ct.byref(desc()), ct.byref(options), None, ct.byref(error))
+        with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+            status = call(ct.byref(plan), I32(op), ct.byref(desc()), ct.byref(options), None, ct.byref(error))
         if status:
             raise RuntimeError("ckconv: " + error.text.decode())
         _plans[key] = plan
@@ -137,56 +164,83 @@ def _plan(key, call, op, desc, device):
     return plan
 
 
-def _place(device):
-    """What a plan depends on beside its problem."""
-    return device.index if device.type == "cuda" else -torch.get_num_threads()
+_threads = torch.get_num_threads  # of which the CPU's plans depend
+
+# torch's own functions, without the objects that their public forms make
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or \
+    (lambda index: torch.cuda.current_stream(index).cuda_stream)
+_empty_like = torch.empty_like
 
 
-_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # without an object for it
-
-
-def _stream(device):
-    if device.type != "cuda":
+def _shell(t):
+    """A tensor like t for torch.empty_like, without memory; None if empty_like does not keep t's strides."""
+    shell = torch.empty_like(t)
+    if shell.stride() != t.stride():
         return None
-    return _raw_stream(device.index) if _raw_stream else torch.cuda.current_stream(device).cuda_stream
+    (shell.untyped_storage() if hasattr(shell, "untyped_storage") else shell.storage()).resize_(0)
+    return shell
 
 
-def _run(plan, args, device):
-    size, place = plan.workspace_bytes, None
-    if size:
-        workspace = torch.empty(size, dtype=torch.uint8, device=device)
-        place = workspace.data_ptr()
-    error = Error()
-    if library().ckconv_run(ct.byref(plan), ct.byref(args), ct.c_void_p(place), ct.c_size_t(size),
-                            ct.c_void_p(_stream(device)), ct.byref(error)):
-        raise RuntimeError("ckconv: " + error.text.decode())
+class _Launch:
+    """A plan with all that its calls have in common: what is left of a call are the addresses of its tensors."""
+    __slots__ = ("plan", "prepared", "run", "workspace", "index", "mask", "written")
+
+    def __init__(self, plan, members, device, written=None):
+        """members: the names in Args of a call's tensors, in their order; written: the tensor that is written."""
+        slots = bytes(getattr(Args, name).offset // ct.sizeof(ct.c_void_p) for name in members)
+        size, function = plan.workspace_bytes, library().ckconv_run
+        self.plan = plan  # whose address is kept
+        if _fast:
+            self.run = _fast.run
+            self.prepared = _fast.prepare(ct.cast(function, ct.c_void_p).value, ct.addressof(plan), size, slots)
+        else:
+            self.run, self.prepared = _run_slowly, (function, plan, size, slots)
+        self.workspace = _shell(torch.empty(size, dtype=torch.uint8, device=device)) if size else None
+        self.index = device.index if device.type == "cuda" else None
+        self.mask = 15 if device.type == "cuda" else 0  # of addresses: kernels of GPUs read 16 bytes at a time
+        self.written = _shell(written) if written is not None else None
+
+    def __call__(self, *addresses):
+        """Into the current stream of the tensors' device."""
+        index, workspace, place = self.index, self.workspace, 0
+        if workspace is not None:
+            workspace = _empty_like(workspace)
+            place = workspace.data_ptr()
+        wrong = self.run(self.prepared, place, 0 if index is None else _raw_stream(index), *addresses)
+        if wrong is not None:
+            if wrong[0] != WRONG_DEVICE or index is None or torch.cuda.current_device() == index:
+                raise RuntimeError("ckconv: " + wrong[1])
+            with torch.cuda.device(index):
+                self(*addresses)
 
 
-_nothing = contextlib.nullcontext()
-
-
-def _guard(device):
-    """The plan's GPU must be the current one."""
-    if device.type != "cuda" or torch.cuda.current_device() == device.index:
-        return _nothing
-    return torch.cuda.device(device)
+def _run_slowly(prepared, workspace, stream, *addresses):
+    """_ckconv_fast's run."""
+    function, plan, size, slots = prepared
+    args, error = Args(), Error()
+    members = (ct.c_void_p * (ct.sizeof(Args) // ct.sizeof(ct.c_void_p))).from_buffer(args)
+    for slot, address in zip(slots, addresses):
+        members[slot] = address
+    status = function(ct.byref(plan), ct.byref(args), ct.c_void_p(workspace), ct.c_size_t(size),
+                      ct.c_void_p(stream), ct.byref(error))
+    return (status, error.text.decode()) if status else None
 
 
 # What was found out about tensors that looked the same: what a call takes then is a look into a dictionary. As many as
 # there are plans; when full, they begin anew.
 
-_prepared = {}
+_launches = {}
 
 
 def _look(t):
-    """All that matters of a tensor but its numbers."""
-    return None if t is None else (t.shape, t.stride(), t.dtype, t.device, t.is_neg(), t.data_ptr() % 16 == 0)
+    """All that matters of a tensor but its numbers and its place in memory."""
+    return None if t is None else (t.shape, t.stride(), t.dtype, t.device, t.is_neg())
 
 
-def _prepare(key, value):
-    if len(_prepared) >= MOST_PLANS:
-        _prepared.clear()
-    _prepared[key] = value
+def _keep(known, key, value):
+    if len(known) >= MOST_PLANS:
+        known.clear()
+    known[key] = value
 
 
 # --- Tensors: [N, C, spatial] and [K, C / groups, filter]
@@ -232,6 +286,10 @@ def _layout(t, groups, weights=False):
     return STRIDED, (s[0] * (t.shape[0] // groups), *s) if weights else (s[1] * (t.shape[1] // groups), *s)
 
 
+def _contiguous(*vectors):
+    return tuple(t.resolve_neg().contiguous() if t is not None else None for t in vectors)
+
+
 def _describe(field, dtype, place):
     field.dtype, field.layout = dtype, place[0]
     for i, s in enumerate(place[1]):
@@ -241,7 +299,22 @@ def _describe(field, dtype, place):
 # --- Convolution. One differentiable function for its three operations, each of which is the gradient of the others:
 # out = fwd(in, wei), din = bwd_data(dout, wei), dwei = bwd_weight(in, dout).
 
-Geometry = collections.namedtuple("Geometry", "groups stride dilation pad_lo pad_hi input filter last wei_last tf32")
+class Geometry(collections.namedtuple("Geometry", "input filter stride dilation pad_lo pad_hi groups last wei_last tf32")):
+    """What a convolution is beside its tensors: equal ones are the same object (_geometry), which is found fast."""
+    __slots__ = ()
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+_geometries = {}
+
+
+def _geometry(*numbers):
+    g = _geometries.get(numbers)
+    if g is None:
+        g = Geometry(*numbers)
+        _keep(_geometries, numbers, g)
+    return g
 
 
 def _conv_desc(op, g, n, k, c, dtypes, places):
@@ -263,89 +336,112 @@ def _conv_desc(op, g, n, k, c, dtypes, places):
 NAMES = {FWD: ("in_", "wei", "out"), BWD_DATA: ("dout", "wei", "din"), BWD_WEIGHT: ("in_", "dout", "dwei")}
 
 
+def _written_shape(op, a, b, g):
+    """The shape of what op writes."""
+    if op == FWD:
+        return (a.shape[0], b.shape[0], *((i + lo + hi - (f - 1) * d - 1) // s + 1 for i, lo, hi, f, d, s in
+                                          zip(g.input, g.pad_lo, g.pad_hi, g.filter, g.dilation, g.stride)))
+    if op == BWD_DATA:
+        return (a.shape[0], b.shape[1] * g.groups, *g.input)
+    return (b.shape[1], a.shape[1] // g.groups, *g.filter)
+
+
 def _conv(op, a, b, bias, g):
     """fwd: a in, b wei; bwd_data: a dout, b wei; bwd_weight: a in, b dout. bias: of the written channels, or None."""
-    device = a.device
-    key = (op, g, _look(a), _look(b), _look(bias), _place(device))
-    found = _prepared.get(key)
-    if found is None:
-        return _conv_first(op, a, b, bias, g, key)
-    plan, shape, strides = found
-    written = torch.empty_strided(shape, strides, dtype=a.dtype, device=device)
-    args = Args()
-    for name, t in zip(NAMES[op], (a, b, written)):
-        setattr(args, name, t.data_ptr())
-    if bias is not None:
-        args.d0 = bias.data_ptr()
-    with _guard(device):
-        _run(plan, args, device)
+    key = _conv_key(op, a, b, bias, g)
+    launch = _launches.get(key)
+    return _conv_first(op, a, b, bias, g, key) if launch is None else _conv_again(launch, op, a, b, bias, g)
+
+
+def _conv_key(op, a, b, bias, g):
+    return (op, g, a.shape, a.stride(), a.dtype, a.device, a.is_neg(), b.shape, b.stride(), b.dtype, b.is_neg(),
+            _look(bias), _threads())
+
+
+def _conv_again(launch, op, a, b, bias, g):
+    """The same with the launch of tensors that look as these do."""
+    p, q = a.data_ptr(), b.data_ptr()
+    if (p | q) & launch.mask:
+        return _conv_first(op, a, b, bias, g, None)
+    written = _empty_like(launch.written)
+    if bias is None:
+        launch(p, q, written.data_ptr())
+    else:
+        launch(p, q, written.data_ptr(), bias.data_ptr())
     return written
 
 
 def _conv_first(op, a, b, bias, g, look):
-    """The same of tensors that look as none did before."""
+    """The same of tensors that look as none did before; look: how, or None if that is not to be kept."""
     given = a, b, bias
     a = _dense(a, g.last)
     b = _dense(b, g.last if op == BWD_WEIGHT else g.wei_last)
-    n, device = a.shape[0], a.device
-    if op == BWD_WEIGHT:
-        k, c = b.shape[1], a.shape[1] // g.groups
-        w = _blank((k, c, *g.filter), a, g.wei_last)
-        x, y, written = a, b, w
-    else:
-        k, c, w = b.shape[0], b.shape[1], b
-        if op == FWD:
-            out = [(i + lo + hi - (f - 1) * d - 1) // s + 1 for i, lo, hi, f, d, s in
-                   zip(g.input, g.pad_lo, g.pad_hi, g.filter, g.dilation, g.stride)]
-            x, y = a, _blank((n, k, *out), a, g.last)
-            written = y
-        else:
-            x, y = _blank((n, c * g.groups, *g.input), a, g.last), a
-            written = x
+    if bias is not None:
+        bias = bias.resolve_neg().contiguous()
+    written = _blank(_written_shape(op, a, b, g), a, g.wei_last if op == BWD_WEIGHT else g.last)
+    x, w, y = (a, b, written) if op == FWD else (written, b, a) if op == BWD_DATA else (a, written, b)
     code = DTYPES[a.dtype]
     places = (_layout(x, g.groups), _layout(w, g.groups, True), _layout(y, g.groups))
     codes = (code, code, code, DTYPES[bias.dtype] if bias is not None else 0)
-    key = (op, g, n, k, c, codes, places, _place(device))
-    with _guard(device):
-        plan = _plan(key, library().ckconv_plan_conv, op,
-                     lambda: _conv_desc(op, g, n, k // g.groups, c, codes, places), device)
-        args = Args()
-        for name, t in zip(NAMES[op], (a, b, written)):
-            setattr(args, name, t.data_ptr())
-        if bias is not None:
-            bias = bias.resolve_neg().contiguous()
-            args.d0 = bias.data_ptr()
-        _run(plan, args, device)
-    if all(t is u for t, u in zip(given, (a, b, bias))):  # no copies were made
-        _prepare(look, (plan, tuple(written.shape), written.stride()))
+    n, k, c = x.shape[0], w.shape[0], w.shape[1]
+    plan = _plan((op, g, n, k, c, codes, places, a.device, _threads()), library().ckconv_plan_conv, op,
+                 lambda: _conv_desc(op, g, n, k // g.groups, c, codes, places), a.device)
+    tensors = [t for t in (a, b, written, bias) if t is not None]
+    launch = _Launch(plan, (*NAMES[op], "d0")[:len(tensors)], a.device, written)
+    launch(*(t.data_ptr() for t in tensors))
+    if look is not None and launch.written is not None and all(t is u for t, u in zip(given, (a, b, bias))):
+        _keep(_launches, look, launch)  # no copies were made
     return written
+
+
+def _conv_gradients(op, a, b, grad, g, need, conv):
+    """Of a, b and the bias of conv(op, a, b, bias, g), as far as needed."""
+    da = db = dbias = None
+    if op == FWD:  # in, wei
+        da = conv(BWD_DATA, grad, b, None, g) if need[0] else None
+        db = conv(BWD_WEIGHT, a, grad, None, g) if need[1] else None
+    elif op == BWD_DATA:  # dout, wei
+        da = conv(FWD, grad, b, None, g) if need[0] else None
+        db = conv(BWD_WEIGHT, grad, a, None, g) if need[1] else None
+    else:  # in, dout
+        da = conv(BWD_DATA, b, grad, None, g) if need[0] else None
+        db = conv(FWD, a, grad, None, g) if need[1] else None
+    if need[2]:
+        wide = torch.float32 if grad.dtype in (torch.float16, torch.bfloat16) else grad.dtype
+        dbias = grad.sum([d for d in range(grad.dim()) if d != 1], dtype=wide).to(grad.dtype)
+    return da, db, dbias
 
 
 class _Conv(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, op, a, b, bias, g):
-        ctx.op, ctx.g = op, g
+    def forward(ctx, a, b, bias, op, g, launch):
+        """launch: that of tensors which look as these do, or None."""
+        ctx.facts = op, g
         ctx.save_for_backward(a, b)
-        return _conv(op, a, b, bias, g)
+        return _conv(op, a, b, bias, g) if launch is None else _conv_again(launch, op, a, b, bias, g)
 
     @staticmethod
     def backward(ctx, grad):
         a, b = ctx.saved_tensors
-        op, g, need = ctx.op, ctx.g, ctx.needs_input_grad
-        da = db = dbias = None
-        if op == FWD:  # in, wei
-            da = _Conv.apply(BWD_DATA, grad, b, None, g) if need[1] else None
-            db = _Conv.apply(BWD_WEIGHT, a, grad, None, g) if need[2] else None
-        elif op == BWD_DATA:  # dout, wei
-            da = _Conv.apply(FWD, grad, b, None, g) if need[1] else None
-            db = _Conv.apply(BWD_WEIGHT, grad, a, None, g) if need[2] else None
-        else:  # in, dout
-            da = _Conv.apply(BWD_DATA, b, grad, None, g) if need[1] else None
-            db = _Conv.apply(FWD, a, grad, None, g) if need[2] else None
-        if need[3]:
-            wide = torch.float32 if grad.dtype in (torch.float16, torch.bfloat16) else grad.dtype
-            dbias = grad.sum([d for d in range(grad.dim()) if d != 1], dtype=wide).to(grad.dtype)
-        return None, da, db, dbias, None
+        op, g = ctx.facts
+        conv = _conv_with_gradient if torch.is_grad_enabled() else _conv
+        return (*_conv_gradients(op, a, b, grad, g, ctx.needs_input_grad, conv), None, None, None)
+
+
+def _direct_apply(function):
+    """function.apply without what PyTorch 2 does before for functorch's transforms, under which none of this runs."""
+    apply = getattr(super(torch.autograd.Function, function), "apply", None)
+    return function.apply if apply is None else apply
+
+
+_conv_apply = _direct_apply(_Conv)
+
+
+def _conv_with_gradient(op, a, b, bias, g, launch=None):
+    """_conv, differentiable, without what a gradient needs where none is wanted."""
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)):
+        return _conv_apply(a, b, bias, op, g, launch)
+    return _conv(op, a, b, bias, g) if launch is None else _conv_again(launch, op, a, b, bias, g)
 
 
 # --- Group norm
@@ -359,61 +455,220 @@ def _norm_desc(groups, n, c, space, eps, code, param, place, act):
     return d
 
 
+def _norm_launch(op, x, other, gamma, beta, groups, eps, act, din, key, members):
+    """The launch of a group norm; other: y or dy; din: dx or None."""
+    code = DTYPES[x.dtype]
+    param = DTYPES[gamma.dtype] if gamma is not None else DTYPES[beta.dtype] if beta is not None else code
+    places = tuple(_layout(t, groups) for t in (x, other, din if din is not None else x))
+    n, c, space = x.shape[0], x.shape[1] // groups, tuple(x.shape[2:])
+    plan = _plan((op, groups, n, c, space, eps, code, param, places, act, x.device, _threads()),
+                 library().ckconv_plan_groupnorm, op,
+                 lambda: _norm_desc(groups, n, c, space, eps, code, param, places, act), x.device)
+    launch = _Launch(plan, members, x.device, other if op == GROUPNORM_FWD else din)
+    _keep(_launches, key, launch)
+    return launch
+
+
+def _address(t):
+    return 0 if t is None else t.data_ptr()
+
+
+NORM_FWD = ("in_", "gamma", "beta", "out", "mean", "inv_std")
+NORM_BWD = ("in_", "gamma", "beta", "dout", "saved_mean", "saved_inv_std", "din", "dgamma", "dbeta")
+
+
+def _norm(x, gamma, beta, groups, eps, act, last, launch=None, save=True):
+    """y and, to save, the statistics [2, N * groups]: mean, then 1 / deviation. x: dense; last: is y channels last?"""
+    if launch is None:
+        key = _norm_key(x, gamma, beta, groups, eps, act, last)
+        launch = _launches.get(key)
+    y = _empty_like(launch.written) if launch is not None and launch.written is not None else _blank(x.shape, x, last)
+    if launch is None:
+        launch = _norm_launch(GROUPNORM_FWD, x, y, gamma, beta, groups, eps, act, None, key, NORM_FWD)
+    stat = _statistics(x, groups) if save else None
+    launch(x.data_ptr(), _address(gamma), _address(beta), y.data_ptr(), *_parts(stat))
+    return y, stat
+
+
+def _norm_key(x, gamma, beta, groups, eps, act, last):
+    return GROUPNORM_FWD, groups, eps, act, last, _look(x), _look(gamma), _look(beta), _threads()
+
+
+def _parts(stat):
+    """The addresses of mean and 1 / deviation."""
+    if stat is None:
+        return 0, 0
+    first = stat.data_ptr()
+    return first, first + stat.element_size() * stat.shape[1]
+
+
+def _statistics(x, groups):
+    return x.new_empty((2, x.shape[0] * groups), dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
+
+
+def _norm_gradients(dy, x, gamma, beta, stat, groups, eps, act, last, need):
+    """dx, dgamma, dbeta, as far as needed; x: dense."""
+    dy = _dense(dy, last)
+    need = tuple(n and t is not None for n, t in zip(need, (x, gamma, beta)))
+    key = (GROUPNORM_BWD, groups, eps, act, last, need, _look(dy), _look(x), _look(gamma), _look(beta), _threads())
+    launch = _launches.get(key)
+    dx = None
+    if need[0]:
+        dx = _empty_like(launch.written) if launch is not None and launch.written is not None else \
+            _blank(x.shape, x, last)
+    if launch is None:
+        launch = _norm_launch(GROUPNORM_BWD, x, dy, gamma, beta, groups, eps, act, dx, key, NORM_BWD)
+    dgamma = _empty_like(gamma) if need[1] else None
+    dbeta = _empty_like(beta) if need[2] else None
+    launch(x.data_ptr(), _address(gamma), _address(beta), dy.data_ptr(), *_parts(stat), _address(dx), _address(dgamma),
+           _address(dbeta))
+    return dx, dgamma, dbeta
+
+
+def _norm_by_torch(x, gamma, beta, groups, eps, act):
+    y = _torch["group_norm"](x, groups, gamma, beta, eps)
+    return torch.sigmoid(y) if act == SIGMOID else F.silu(y) if act == SILU else y
+
+
+def _norm_gradients_by_torch(dy, x, gamma, beta, groups, eps, act, need):
+    """The same as functions that have gradients themselves."""
+    with torch.enable_grad():
+        wanted = [t for t, n in zip((x, gamma, beta), need) if n]
+        given = iter(torch.autograd.grad(_norm_by_torch(x, gamma, beta, groups, eps, act), wanted, dy,
+                                         create_graph=True))
+    return tuple(next(given) if n else None for n in need)
+
+
 class _GroupNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, gamma, beta, groups, eps, act):
-        last = not x.is_contiguous() and _is_last(x)
-        y = _blank(x.shape, x, last)
-        stat = torch.float64 if x.dtype == torch.float64 else torch.float32
-        mean, inv_std = (torch.empty(x.shape[0] * groups, dtype=stat, device=x.device) for _ in range(2))
+    def forward(ctx, x, gamma, beta, groups, eps, act, last, launch):
+        y, stat = _norm(x, gamma, beta, groups, eps, act, last, launch)
         ctx.facts = groups, eps, act, last
-        ctx.save_for_backward(x, gamma, beta, mean, inv_std)
-        plan, args = _GroupNorm.prepare(GROUPNORM_FWD, x, gamma, beta, y, None, ctx.facts)
-        args.out, args.mean, args.inv_std = y.data_ptr(), mean.data_ptr(), inv_std.data_ptr()
-        with _guard(x.device):
-            _run(plan, args, x.device)
+        ctx.save_for_backward(x, gamma, beta, stat)
         return y
 
     @staticmethod
-    def prepare(op, x, gamma, beta, y, din, facts):
-        groups, eps, act, _ = facts
-        code = DTYPES[x.dtype]
-        param = DTYPES[gamma.dtype] if gamma is not None else DTYPES[beta.dtype] if beta is not None else code
-        places = tuple(_layout(t, groups) for t in (x, y, din if din is not None else x))
-        n, c, space = x.shape[0], x.shape[1] // groups, tuple(x.shape[2:])
-        key = (op, groups, n, c, space, eps, code, param, places, act, _place(x.device))
-        with _guard(x.device):
-            plan = _plan(key, library().ckconv_plan_groupnorm, op,
-                         lambda: _norm_desc(groups, n, c, space, eps, code, param, places, act), x.device)
-        args = Args()
-        args.in_ = x.data_ptr()
-        args.gamma = gamma.data_ptr() if gamma is not None else None
-        args.beta = beta.data_ptr() if beta is not None else None
-        return plan, args
-
-    @staticmethod
     def backward(ctx, dy):
-        x, gamma, beta, mean, inv_std = ctx.saved_tensors
+        x, gamma, beta, stat = ctx.saved_tensors
         groups, eps, act, last = ctx.facts
-        need = ctx.needs_input_grad
-        if torch.is_grad_enabled():  # create_graph: a gradient of this gradient is wanted: PyTorch's formulas
-            with torch.enable_grad():
-                y = _torch["group_norm"](x, groups, gamma, beta, eps)
-                y = torch.sigmoid(y) if act == SIGMOID else F.silu(y) if act == SILU else y
-                wanted = [t for t, n in zip((x, gamma, beta), need) if n]
-                given = iter(torch.autograd.grad(y, wanted, dy, create_graph=True))
-            return (*(next(given) if n else None for n in need[:3]), None, None, None)
-        dy = _dense(dy, last)
-        dx = _blank(x.shape, x, last) if need[0] else None
-        dgamma = torch.empty_like(gamma) if gamma is not None and need[1] else None
-        dbeta = torch.empty_like(beta) if beta is not None and need[2] else None
-        plan, args = _GroupNorm.prepare(GROUPNORM_BWD, x, gamma, beta, dy, dx, ctx.facts)
-        args.dout, args.saved_mean, args.saved_inv_std = dy.data_ptr(), mean.data_ptr(), inv_std.data_ptr()
-        for name, t in (("din", dx), ("dgamma", dgamma), ("dbeta", dbeta)):
-            setattr(args, name, t.data_ptr() if t is not None else None)
-        with _guard(x.device):
-            _run(plan, args, x.device)
-        return dx, dgamma, dbeta, None, None, None
+        need = ctx.needs_input_grad[:3]
+        if torch.is_grad_enabled():  # create_graph: a gradient of this gradient is wanted
+            gradients = _norm_gradients_by_torch(dy, x, gamma, beta, groups, eps, act, need)
+        else:
+            gradients = _norm_gradients(dy, x, gamma, beta, stat, groups, eps, act, last, need)
+        return (*gradients, None, None, None, None, None)
+
+
+_norm_apply = _direct_apply(_GroupNorm)
+
+
+def _norm_with_gradient(x, gamma, beta, groups, eps, act, last, launch=None):
+    if torch.is_grad_enabled() and (x.requires_grad or (gamma is not None and gamma.requires_grad) or
+                                    (beta is not None and beta.requires_grad)):
+        return _norm_apply(x, gamma, beta, groups, eps, act, last, launch)
+    return _norm(x, gamma, beta, groups, eps, act, last, launch, False)[0]
+
+
+# --- The same as operators of PyTorch (2.4 and later), which its compilers keep in their graphs: fake functions tell
+# shapes and strides of results, as the real ones have them. Numbers: the members of Geometry but tf32, which is read
+# when the operator runs.
+
+OPERATORS = all(hasattr(torch.library, name) for name in ("register_fake", "register_autograd"))
+CONV_NUMBERS = ("SymInt[] input, SymInt[] filter, SymInt[] stride, SymInt[] dilation, SymInt[] pad_lo, SymInt[] pad_hi, "
+                "SymInt groups, bool last, bool wei_last")
+CONV_OPERATORS = {FWD: "conv_fwd", BWD_DATA: "conv_bwd_data", BWD_WEIGHT: "conv_bwd_weight"}
+
+
+def _conv_operator(op, a, b, bias, numbers):
+    return getattr(torch.ops.ckconv, CONV_OPERATORS[op])(a, b, bias, *numbers)
+
+
+def _define(name, schema, real, fake, backward=None, setup=None):
+    qualified = "ckconv::" + name
+    strides = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
+    _operators.define(name + schema, tags=(torch.Tag.pt2_compliant_tag, strides))
+    for key in ("CPU", "CUDA"):
+        _operators.impl(name, real, key)
+    torch.library.register_fake(qualified, fake, lib=_operators)
+    if backward is not None:
+        torch.library.register_autograd(qualified, backward, setup_context=setup, lib=_operators)
+
+
+def _define_conv(op):
+    name = CONV_OPERATORS[op]
+
+    def real(a, b, bias, *numbers):
+        _counts["torch.ops.ckconv." + name, None] += 1
+        g = _geometry(*(tuple(v) if isinstance(v, (list, tuple)) else v for v in numbers), _tf32(a))
+        return _conv(op, a, b, bias, g)
+
+    def fake(a, b, bias, *numbers):
+        g = Geometry(*numbers, False)
+        return _blank(_written_shape(op, a, b, g), a, g.wei_last if op == BWD_WEIGHT else g.last)
+
+    def setup(ctx, inputs, output):
+        ctx.numbers = inputs[3:]
+        ctx.save_for_backward(inputs[0], inputs[1])
+
+    def backward(ctx, grad):
+        a, b = ctx.saved_tensors
+        gradients = _conv_gradients(op, a, b, grad, ctx.numbers, ctx.needs_input_grad, _conv_operator)
+        return (*gradients, *(None for _ in ctx.numbers))
+
+    _define(name, f"(Tensor a, Tensor b, Tensor? bias, {CONV_NUMBERS}) -> Tensor", real, fake, backward, setup)
+
+
+def _define_norm():
+    def real(x, gamma, beta, groups, eps, act, last):
+        _counts["torch.ops.ckconv.group_norm", None] += 1
+        x = _dense(x, last)
+        return _norm(x, *_contiguous(gamma, beta), groups, eps, act, last)
+
+    def fake(x, gamma, beta, groups, eps, act, last):
+        return _blank(x.shape, x, last), _statistics(x, groups)
+
+    def setup(ctx, inputs, output):
+        x, gamma, beta, *ctx.facts = inputs
+        ctx.save_for_backward(x, gamma, beta, output[1])
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+
+    def backward(ctx, dy, dstat):
+        x, gamma, beta, stat = ctx.saved_tensors
+        groups, eps, act, last = ctx.facts
+        need = ctx.needs_input_grad[:3]
+        if dy is None:
+            gradients = None, None, None
+        elif torch.is_grad_enabled():
+            gradients = _norm_gradients_by_torch(dy, x, gamma, beta, groups, eps, act, need)
+        else:
+            gradients = torch.ops.ckconv.group_norm_backward(dy, x, gamma, beta, stat, groups, eps, act, last, need)
+            gradients = tuple(t if n else None for t, n in zip(gradients, need))
+        return (*gradients, None, None, None, None)
+
+    def real_backward(dy, x, gamma, beta, stat, groups, eps, act, last, need):
+        _counts["torch.ops.ckconv.group_norm_backward", None] += 1
+        results = _norm_gradients(dy, _dense(x, last), *_contiguous(gamma, beta), stat.contiguous(), groups, eps, act,
+                                  last, need)
+        return tuple(t if t is not None else x.new_empty(0) for t in results)
+
+    def fake_backward(dy, x, gamma, beta, stat, groups, eps, act, last, need):
+        parameters = (x.new_empty(t.shape, dtype=t.dtype) if n and t is not None else x.new_empty(0)
+                      for t, n in zip((gamma, beta), need[1:]))
+        return (_blank(x.shape, x, last) if need[0] else x.new_empty(0), *parameters)
+
+    numbers = "SymInt groups, float eps, int act, bool last"
+    _define("group_norm", f"(Tensor x, Tensor? gamma, Tensor? beta, {numbers}) -> (Tensor, Tensor)", real, fake,
+            backward, setup)
+    _define("group_norm_backward", f"(Tensor dy, Tensor x, Tensor? gamma, Tensor? beta, Tensor stat, {numbers}, "
+            "bool[] need) -> (Tensor, Tensor, Tensor)", real_backward, fake_backward)
+
+
+if OPERATORS:
+    _operators = torch.library.Library("ckconv", "DEF")
+    for _op in CONV_OPERATORS:
+        _define_conv(_op)
+    _define_norm()
 
 
 # --- What PyTorch's functions take
@@ -422,17 +677,49 @@ _counts = collections.Counter()
 _torch = {}  # PyTorch's own functions, by name
 
 
+_is_compiling = torch.compiler.is_compiling if OPERATORS else lambda: False
+_tracing = torch._C._get_tracing_state
+_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+_transforms = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+_any_autocast = getattr(torch, "is_any_autocast_enabled", None) or getattr(
+    torch._C, "_is_any_autocast_enabled", lambda: torch.is_autocast_enabled() or torch.is_autocast_cpu_enabled())
+_forward_ad = torch.autograd.forward_ad
+_grad_enabled = torch.is_grad_enabled
+FLOAT32 = torch.float32
+
+
+def _special():
+    """Does more than the tensors decide what a call must do?"""
+    return _any_autocast() or _tracing() is not None or _modes() or _transforms() or \
+        getattr(_forward_ad, "_current_level", -1) >= 0
+
+
+def _is_fake(t):
+    """Is t what PyTorch's compilers take for a tensor?"""
+    return type(t).__module__.startswith("torch._subclasses.")
+
+
+def _by_operator(*tensors):
+    """Must the operators be called, for a compiler or a mode to see them?"""
+    return OPERATORS and (_is_compiling() or _modes() > 0 or any(t is not None and _is_fake(t) for t in tensors))
+
+
 def _reason(*tensors):
     """Why ckconv does not take these (None among them is left out), or None."""
     first = tensors[0]
-    if torch.jit.is_tracing() or torch.jit.is_scripting():
-        return "a traced module"
+    forward_mode = False
+    if not _is_compiling():
+        if torch.jit.is_tracing() or torch.jit.is_scripting():
+            return "a traced module"
+        if _transforms():
+            return "functorch's transforms"
+        forward_mode = getattr(_forward_ad, "_current_level", -1) >= 0
     for t in tensors:
         if t is None:
             continue
-        if _in_forward_mode() and torch.autograd.forward_ad.unpack_dual(t).tangent is not None:
+        if forward_mode and _forward_ad.unpack_dual(t).tangent is not None:
             return "forward-mode gradients"
-        if type(t) not in (torch.Tensor, torch.nn.Parameter):
+        if type(t) not in (torch.Tensor, torch.nn.Parameter) and not (OPERATORS and _is_fake(t)):
             return "tensors of type " + type(t).__name__
         if t.dtype not in DTYPES:
             return str(t.dtype).replace("torch.", "")
@@ -443,13 +730,9 @@ def _reason(*tensors):
     return None
 
 
-def _in_forward_mode():
-    """Within torch.autograd.forward_ad.dual_level()?"""
-    return getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0
-
-
 def _fall_back(name, why, *args, **kwargs):
-    _counts[name, why] += 1
+    if not _is_compiling():
+        _counts[name, why] += 1
     return _torch[name](*args, **kwargs)
 
 
@@ -464,15 +747,27 @@ def _several(value, ndim, what):
 
 def _autocast(x, *others):
     """Under autocast all but float64 in its type, as PyTorch casts for a convolution."""
-    on = torch.is_autocast_enabled() if x.is_cuda else torch.is_autocast_cpu_enabled()
-    if not on:
+    if not _autocast_on(x):
         return (x, *others)
     dtype = torch.get_autocast_gpu_dtype() if x.is_cuda else torch.get_autocast_cpu_dtype()
     return tuple(t.to(dtype) if t is not None and t.dtype != torch.float64 else t for t in (x, *others))
 
 
+def _autocast_on(x):
+    return torch.is_autocast_enabled() if x.is_cuda else torch.is_autocast_cpu_enabled()
+
+
 def _tf32(x):
-    return x.is_cuda and x.dtype == torch.float32 and torch.version.hip is None and torch.backends.cudnn.allow_tf32
+    return x.dtype is FLOAT32 and x.is_cuda and _tf32_allowed()
+
+
+def _tf32_allowed():
+    if torch.version.hip is not None:
+        return False
+    try:
+        return torch.backends.cudnn.allow_tf32
+    except RuntimeError:  # said in both of the ways that PyTorch has
+        return torch.backends.cudnn.conv.fp32_precision == "tf32"
 
 
 def _any_last(x, w):
@@ -486,89 +781,105 @@ def _wrong(x, w, bias, channels, outputs, groups, stride, dilation):
         groups < 1 or w.shape[0] % groups or x.shape[1] != channels or 0 in w.shape or min(stride + dilation) < 1
 
 
-def _convolution(name, ndim, x, w, bias, stride, padding, dilation, groups):
-    given = (name, x, w, bias, stride, padding, dilation, groups)
-    why = _reason(x, w, bias)
-    look = None
-    if why is None and not torch.is_autocast_enabled() and not torch.is_autocast_cpu_enabled() and \
-            type(groups) is int and _plain(stride) and _plain(padding) and _plain(dilation):
-        look = (name, _look(x), _look(w), _look(bias), stride, padding, dilation, groups,
-                torch.backends.cudnn.allow_tf32)
-        g = _prepared.get(look)
-        if g is not None:
-            _counts[name, None] += 1
-            return _apply(FWD, x, w, bias, g)
-    refused = "what PyTorch refuses"
-    if why is None and (w.dim() != ndim + 2 or x.dim() not in (ndim + 1, ndim + 2) or
-                        (isinstance(padding, str) and padding not in ("same", "valid"))):
-        why = refused
-    if why is not None:
-        return _fall_back(name, why, *given[1:])
-    x, w, bias = _autocast(x, w, bias)
-    batch = x.dim() == ndim + 2
-    x = x if batch else x.unsqueeze(0)
-    stride, dilation = _several(stride, ndim, "stride"), _several(dilation, ndim, "dilation")
-    if _wrong(x, w, bias, w.shape[1] * groups, w.shape[0], groups, stride, dilation) or \
-            (padding == "same" and max(stride) > 1):
-        return _fall_back(name, refused, *given[1:])
-    if padding == "same":
-        total = [d * (f - 1) for d, f in zip(dilation, w.shape[2:])]
-        low = tuple(t // 2 for t in total)
-        high = tuple(t - l for t, l in zip(total, low))
-    else:
-        low = high = (0,) * ndim if padding == "valid" else _several(padding, ndim, "padding")
-    if min(low) < 0 or any(i + l + h < (f - 1) * d + 1 for i, l, h, f, d in
-                           zip(x.shape[2:], low, high, w.shape[2:], dilation)):
-        return _fall_back(name, refused, *given[1:])
-    g = Geometry(groups, stride, dilation, low, high, tuple(x.shape[2:]), tuple(w.shape[2:]), _any_last(x, w),
-                 not w.is_contiguous() and _is_last(w), _tf32(x))
-    _counts[name, None] += 1
-    if batch and look is not None:
-        _prepare(look, g)
-    y = _apply(FWD, x, w, bias, g)
-    return y if batch else y.squeeze(0)
+# What was found out about calls that looked the same: their convolution and its launch.
+_sites = {}
+
+
+def _convolution(name, ndim, x, w, bias, stride, padding, dilation, groups, more=None):
+    """more: a transposed convolution's output_padding."""
+    if _is_compiling() or _special():
+        return _convolution_first(None, name, ndim, x, w, bias, stride, padding, dilation, groups, more)
+    try:
+        key = (name, x.shape, x.stride(), x.dtype, x.device, x.is_neg(), type(x), w.shape, w.stride(), w.dtype, w.device,
+               w.is_neg(), type(w), None if bias is None else (*_look(bias), type(bias)), stride, padding, dilation,
+               groups, more, _threads(), _tf32(x))
+        site = _sites.get(key)
+    except (AttributeError, RuntimeError, TypeError):  # not tensors, or not with strides; a list
+        key = site = None
+    if site is None:
+        return _convolution_first(key, name, ndim, x, w, bias, stride, padding, dilation, groups, more)
+    op, g, launch, count, *numbers = site
+    given = stride, padding, dilation, groups, more
+    if not (stride is numbers[0] and padding is numbers[1] and dilation is numbers[2] and groups is numbers[3] and
+            more is numbers[4]) and not all(map(_plain, given)):
+        return _convolution_first(None, name, ndim, x, w, bias, *given)
+    _counts[count] += 1
+    if _grad_enabled() and (x.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad)):
+        return _conv_apply(x, w, bias, op, g, launch)
+    return _conv_again(launch, op, x, w, bias, g)
 
 
 def _plain(value):
     """May it be part of a key? 1.0 would be found as 1, which PyTorch does not take for it."""
     kind = type(value)
-    return kind is int or kind is str or (kind is tuple and all(type(v) is int for v in value))
+    return kind is int or kind is str or value is None or (kind is tuple and all(type(v) is int for v in value))
 
 
-def _apply(op, x, w, bias, g):
-    """Without what a gradient needs where none is wanted."""
-    if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad)):
-        return _Conv.apply(op, x, w, bias, g)
-    return _conv(op, x, w, bias, g)
+def _convolution_first(key, name, ndim, x, w, bias, stride, padding, dilation, groups, more):
+    """The same of a call that looks as none did before; key: how, or None if that is not to be kept."""
+    given = stride, padding, dilation, groups, more
+    taken = _taken(ndim, x, w, bias, *given)
+    if isinstance(taken, str):
+        if more is not None:
+            given = stride, padding, more, groups, dilation
+        return _fall_back(name, taken, x, w, bias, *given[:4 if more is None else 5])
+    op, x, w, bias, batch, numbers = taken
+    if _by_operator(x, w, bias):
+        y = _conv_operator(op, x, w, bias, numbers)
+        return y if batch else y.squeeze(0)
+    _counts[name, None] += 1
+    g = _geometry(*numbers, _tf32(x))
+    y = _conv_with_gradient(op, x, w, bias, g)
+    if key is not None and batch and all(map(_plain, given)):
+        launch = _launches.get(_conv_key(op, x, w, bias, g))
+        if launch is not None:
+            _keep(_sites, key, (op, g, launch, (name, None), *given))
+    return y if batch else y.squeeze(0)
 
 
-def _transposed(name, ndim, x, w, bias, stride, padding, output_padding, groups, dilation):
-    given = (x, w, bias, stride, padding, output_padding, groups, dilation)
+REFUSED = "what PyTorch refuses"
+
+
+def _taken(ndim, x, w, bias, stride, padding, dilation, groups, more):
+    """(operation, x, w, bias, have they a batch, numbers of CONV_NUMBERS), or why ckconv does not take these."""
     why = _reason(x, w, bias)
-    refused = "what PyTorch refuses"
-    if why is None and (w.dim() != ndim + 2 or x.dim() not in (ndim + 1, ndim + 2)):
-        why = refused
-    if why is None and not x.is_cuda and torch.is_autocast_cpu_enabled():
-        why = "autocast on the CPU"
     if why is not None:
-        return _fall_back(name, why, *given)
+        return why
+    if w.dim() != ndim + 2 or x.dim() not in (ndim + 1, ndim + 2):
+        return REFUSED
+    if more is not None and not x.is_cuda and _autocast_on(x):
+        return "autocast on the CPU"
     x, w, bias = _autocast(x, w, bias)
     batch = x.dim() == ndim + 2
     x = x if batch else x.unsqueeze(0)
     stride, dilation = _several(stride, ndim, "stride"), _several(dilation, ndim, "dilation")
-    padding, more = _several(padding, ndim, "padding"), _several(output_padding, ndim, "output_padding")
-    size = tuple((i - 1) * s - 2 * p + d * (f - 1) + m + 1 for i, s, p, d, f, m in
-                 zip(x.shape[2:], stride, padding, dilation, w.shape[2:], more))
-    if _wrong(x, w, bias, w.shape[0], w.shape[1] * groups, groups, stride, dilation) or min(size) < 1 or \
-            min(padding + more) < 0 or any(m >= max(s, d) for m, s, d in zip(more, stride, dilation)):
-        return _fall_back(name, refused, *given)
-    if any(m >= s for m, s in zip(more, stride)):  # the convolution of that size has more outputs than x
-        return _fall_back(name, "output_padding of stride or more", *given)
-    g = Geometry(groups, stride, dilation, padding, padding, size, tuple(w.shape[2:]), _any_last(x, w),
-                 not w.is_contiguous() and _is_last(w), _tf32(x))
-    _counts[name, None] += 1
-    y = _apply(BWD_DATA, x, w, bias, g)
-    return y if batch else y.squeeze(0)
+    window = tuple(w.shape[2:])
+    if more is None:
+        if _wrong(x, w, bias, w.shape[1] * groups, w.shape[0], groups, stride, dilation):
+            return REFUSED
+        size = tuple(x.shape[2:])
+        if isinstance(padding, str):
+            if padding not in ("same", "valid") or (padding == "same" and max(stride) > 1):
+                return REFUSED
+            total = [d * (f - 1) if padding == "same" else 0 for d, f in zip(dilation, window)]
+            low = tuple(t // 2 for t in total)
+            high = tuple(t - l for t, l in zip(total, low))
+        else:
+            low = high = _several(padding, ndim, "padding")
+        if min(low) < 0 or any(i + l + h < (f - 1) * d + 1 for i, l, h, f, d in zip(size, low, high, window, dilation)):
+            return REFUSED
+    else:
+        low, more = _several(padding, ndim, "padding"), _several(more, ndim, "output_padding")
+        high = low
+        size = tuple((i - 1) * s - 2 * p + d * (f - 1) + m + 1 for i, s, p, d, f, m in
+                     zip(x.shape[2:], stride, low, dilation, window, more))
+        if _wrong(x, w, bias, w.shape[0], w.shape[1] * groups, groups, stride, dilation) or min(size) < 1 or \
+                min(low + more) < 0 or any(m >= max(s, d) for m, s, d in zip(more, stride, dilation)):
+            return REFUSED
+        if any(m >= s for m, s in zip(more, stride)):  # the convolution of that size has more outputs than x
+            return "output_padding of stride or more"
+    numbers = (size, window, stride, dilation, low, high, groups, _any_last(x, w), not w.is_contiguous() and _is_last(w))
+    return FWD if more is None else BWD_DATA, x, w, bias, batch, numbers
 
 
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
@@ -584,20 +895,38 @@ def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 
 
 def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    return _transposed("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolution("conv_transpose1d", 1, input, weight, bias, stride, padding, dilation, groups, output_padding)
 
 
 def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    return _transposed("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolution("conv_transpose2d", 2, input, weight, bias, stride, padding, dilation, groups, output_padding)
 
 
 def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    return _transposed("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolution("conv_transpose3d", 3, input, weight, bias, stride, padding, dilation, groups, output_padding)
 
 
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, activation=None):
     """torch.nn.functional.group_norm; activation: None, "silu" or "sigmoid", in the same kernel."""
+    if _is_compiling() or _special():
+        return _group_norm_first(None, input, num_groups, weight, bias, eps, activation)
+    try:
+        key = ("group_norm", *_look(input), type(input), None if weight is None else (*_look(weight), type(weight)),
+               None if bias is None else (*_look(bias), type(bias)), num_groups, eps, activation, _threads())
+        site = _sites.get(key)
+    except (AttributeError, RuntimeError, TypeError):  # not tensors, or not with strides
+        key = site = None
+    if site is None or type(num_groups) is not int or input.data_ptr() & site[0].mask:
+        return _group_norm_first(key, input, num_groups, weight, bias, eps, activation)
+    launch, act, last = site
+    _counts["group_norm", None] += 1
+    return _norm_with_gradient(input, weight, bias, num_groups, eps, act, last, launch)
+
+
+def _group_norm_first(key, input, num_groups, weight, bias, eps, activation):
+    """The same of a call that looks as none did before; key: how, or None if that is not to be kept."""
     act = ACTIVATIONS[activation]
+    given = input, weight, bias
     why = _reason(input, weight, bias)
     if why is None and not (3 <= input.dim() <= 5):
         why = f"{input.dim()} dimensions"
@@ -616,10 +945,16 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, activation=N
     if why is not None:
         y = _fall_back("group_norm", why, input, num_groups, weight, bias, eps)
         return y if act == PASS else torch.sigmoid(y) if act == SIGMOID else F.silu(y)
+    last = not input.is_contiguous() and _is_last(input)
+    if _by_operator(input, weight, bias):
+        return torch.ops.ckconv.group_norm(input, weight, bias, num_groups, eps, act, last)[0]
     _counts["group_norm", None] += 1
-    weight, bias = (t.resolve_neg().contiguous() if t is not None else None for t in (weight, bias))
-    input = _dense(input, not input.is_contiguous() and _is_last(input))
-    return _GroupNorm.apply(input, weight, bias, num_groups, eps, act)
+    weight, bias = _contiguous(weight, bias)
+    input = _dense(input, last)
+    y = _norm_with_gradient(input, weight, bias, num_groups, eps, act, last)
+    if key is not None and type(num_groups) is int and all(t is u for t, u in zip(given, (input, weight, bias))):
+        _keep(_sites, key, (_launches[_norm_key(input, weight, bias, num_groups, eps, act, last)], act, last))
+    return y
 
 
 # --- PyTorch's functions replaced
