@@ -189,9 +189,22 @@ $(B)/libckconv.so: $(OBJECTS)
 	$(LINK) -shared -Xlinker -soname=libckconv.so.$(SOVERSION)
 	@ln -sf libckconv.so $@.$(SOVERSION)
 lib: $(B)/libckconv.a $(B)/libckconv.so
-python: $(B)/libckconv.so
+python: $(B)/libckconv.so $(B)/_ckconv_fast.abi3.so
 test-python: python
 	@BUILD=$(B) CC=$(CC) sh tests/test_python.sh
+
+# What calls the library from Python without ctypes, where Python.h is: the same for all Pythons from 3.10 on.
+PYTHON_H = $(firstword $(wildcard $(addsuffix /Python.h,$(shell for p in $${PYTHON:-python3 /usr/bin/python3}; do \
+    "$$p" -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null; done))))
+$(B)/_ckconv_fast.abi3.so: python/_ckconv_fast.c ckconv.h
+	@mkdir -p $(@D) && rm -f $@
+	@if [ -z "$(PYTHON_H)" ]; then \
+	    echo "python: there is no Python.h (Debian: python3-dev): ctypes calls the library"; \
+	elif $(CC) $(CFLAGS) $(WARNINGS) -fPIC -shared -I$(dir $(PYTHON_H)) -I. $< -o $@; then \
+	    echo "python: $@ calls the library"; \
+	else \
+	    echo "python: python/_ckconv_fast.c does not compile here: ctypes calls the library"; \
+	fi
 
 # What a program that links libckconv.a needs.
 PRIVATE_LIBS = $(if $(filter hip,$(GPU)),-lamdhip64 -lstdc++,$(if $(filter cuda,$(GPU)),-lcudart -lstdc++)) -lm
@@ -349,7 +362,7 @@ MOST := $(addsuffix @full,$(foreach t,$(SIM_TARGETS),$(GPU_TESTS:%=sim:$t/%)) $(
 
 # What a script needs that make builds. (test_readme.sh compiles the program hello.)
 needs_of_test_install.sh := lib single $(foreach e,$(filter-out hello,$(EXAMPLES)),$(call program,$e))
-needs_of_test_python.sh := $(B)/libckconv.so
+needs_of_test_python.sh := $(B)/libckconv.so $(B)/_ckconv_fast.abi3.so
 needs_of_test_parallel.sh := $(B)/train_digits $(B)/train_digits_parallel $(B)/test/sim/ckconv.o
 needs_of_test_driver.sh := $(B)/ckconv $(B)/ckconv-sim
 needs_of_test_compile.sh := single

@@ -747,14 +747,20 @@ def _several(value, ndim, what):
 
 def _autocast(x, *others):
     """Under autocast all but float64 in its type, as PyTorch casts for a convolution."""
-    if not _autocast_on(x):
+    dtype = _autocast_dtype(x)
+    if dtype is None:
         return (x, *others)
-    dtype = torch.get_autocast_gpu_dtype() if x.is_cuda else torch.get_autocast_cpu_dtype()
     return tuple(t.to(dtype) if t is not None and t.dtype != torch.float64 else t for t in (x, *others))
 
 
-def _autocast_on(x):
-    return torch.is_autocast_enabled() if x.is_cuda else torch.is_autocast_cpu_enabled()
+def _autocast_dtype(x):
+    """The type that autocast asks for on x's device; None where it is off."""
+    if OPERATORS:  # the newer names, which compilers know
+        kind = "cuda" if x.is_cuda else "cpu"
+        return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    if x.is_cuda:
+        return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
+    return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
 
 
 def _tf32(x):
@@ -798,11 +804,11 @@ def _convolution(name, ndim, x, w, bias, stride, padding, dilation, groups, more
         key = site = None
     if site is None:
         return _convolution_first(key, name, ndim, x, w, bias, stride, padding, dilation, groups, more)
-    op, g, launch, count, *numbers = site
-    given = stride, padding, dilation, groups, more
-    if not (stride is numbers[0] and padding is numbers[1] and dilation is numbers[2] and groups is numbers[3] and
-            more is numbers[4]) and not all(map(_plain, given)):
-        return _convolution_first(None, name, ndim, x, w, bias, *given)
+    op, g, launch, count, stride_there, padding_there, dilation_there, groups_there, more_there = site
+    if not (stride is stride_there and padding is padding_there and dilation is dilation_there and
+            groups is groups_there and more is more_there) and \
+            not all(map(_plain, (stride, padding, dilation, groups, more))):
+        return _convolution_first(None, name, ndim, x, w, bias, stride, padding, dilation, groups, more)
     _counts[count] += 1
     if _grad_enabled() and (x.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad)):
         return _conv_apply(x, w, bias, op, g, launch)
@@ -847,7 +853,7 @@ def _taken(ndim, x, w, bias, stride, padding, dilation, groups, more):
         return why
     if w.dim() != ndim + 2 or x.dim() not in (ndim + 1, ndim + 2):
         return REFUSED
-    if more is not None and not x.is_cuda and _autocast_on(x):
+    if more is not None and not x.is_cuda and _autocast_dtype(x) is not None:
         return "autocast on the CPU"
     x, w, bias = _autocast(x, w, bias)
     batch = x.dim() == ndim + 2
@@ -933,14 +939,14 @@ def _group_norm_first(key, input, num_groups, weight, bias, eps, activation):
     if why is None and (num_groups < 1 or input.shape[1] % num_groups or eps <= 0 or input.numel() == 0 or any(
             t is not None and t.shape != input.shape[1:2] for t in (weight, bias))):
         why = "shapes that PyTorch refuses, empty tensors, or eps of 0"
-    if why is None and input.is_cuda and torch.is_autocast_enabled():
+    if why is None and input.is_cuda and _autocast_dtype(input) is not None:
         dtype = torch.float64 if input.dtype == torch.float64 else torch.float32  # as PyTorch's autocast does
         input, weight, bias = (t.to(dtype) if t is not None else None for t in (input, weight, bias))
     if why is None and weight is not None and bias is not None and weight.dtype != bias.dtype:
         why = "weight and bias of different types"
     if why is None:
         for t in (weight, bias):
-            if t is not None and t.dtype not in (input.dtype, torch.float32):
+            if t is not None and t.dtype != input.dtype and (t.dtype != FLOAT32 or input.dtype == torch.float64):
                 why = f"{input.dtype} with parameters of {t.dtype}".replace("torch.", "")
     if why is not None:
         y = _fall_back("group_norm", why, input, num_groups, weight, bias, eps)
