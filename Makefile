@@ -13,7 +13,7 @@
 ##   make headers      joins src/ into ckconv.h and kernels.hip.h, the two files that users copy
 ##   make single       both merged into one file, build/ckconv.h
 ##   make lib          build/libckconv.a and build/libckconv.so
-##   make python       the library that python/ckconv_torch.py loads (build/libckconv.so)
+##   make python       what python/ckconv_torch.py loads: build/libckconv.so, build/_ckconv_fast.abi3.so
 ##   make test-python  that file beside PyTorch, where Python has it
 ##   make install      headers, libraries, driver, ckconv.pc and CMake's package below PREFIX=/usr/local
 ##                     (DESTDIR=folder is put before it; LIBDIR=PREFIX/lib)

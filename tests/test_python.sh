@@ -1,9 +1,10 @@
 #!/bin/sh
-# test_python.sh - python/ckconv_torch.py: structs beside the C compiler's, functions beside PyTorch's own
+# test_python.sh - python/ckconv_torch.py: structs beside the C compiler's, functions beside PyTorch's own, its
+# operators and torch.compile where PyTorch has them, and what a call costs the host
 # SPDX-License-Identifier: MIT
 #
-# From the environment: CC (cc), BUILD (default build; holds libckconv.so), PYTHON (default: the first python3
-# that has torch).
+# From the environment: CC (cc), BUILD (default build; holds libckconv.so and, where Python.h is, _ckconv_fast.abi3.so),
+# PYTHON (default: the first python3 that has torch).
 
 name=test_python
 CC=${CC:-cc}
@@ -81,16 +82,23 @@ else
     failed=1
 fi
 
-CKCONV_LIBRARY=$BUILD/libckconv.so "$python" -W ignore "$here/torch_binding.py" >"$dir/binding.txt" 2>&1
-status=$?
-grep -v '^torch_binding: ' "$dir/binding.txt"
-counts=$(sed -n 's/^torch_binding: \([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$dir/binding.txt")
-case $status/$counts in
-0/?* | */*' '[1-9]*) ;;
-*) counts="0 1" ;; # it crashed, or said nothing
-esac
-passed=$((passed + ${counts% *}))
-failed=$((failed + ${counts#* }))
+# program NAME ARGUMENTS: a program of this folder, which ends with its counts
+program() {
+    program=$1
+    shift
+    CKCONV_LIBRARY=$BUILD/libckconv.so "$python" -W ignore "$here/$program.py" "$@" >"$dir/$program.txt" 2>&1
+    status=$?
+    grep -v "^$program: " "$dir/$program.txt"
+    counts=$(sed -n "s/^$program: \([0-9]*\) passed, \([0-9]*\) failed\$/\1 \2/p" "$dir/$program.txt")
+    case $status/$counts in
+    0/?* | */*' '[1-9]*) ;;
+    *) counts="0 1" ;; # it crashed, or said nothing
+    esac
+    passed=$((passed + ${counts% *}))
+    failed=$((failed + ${counts#* }))
+}
+program torch_binding
+program torch_compile --device cpu --calls 400
 
 # The example: the same losses, of the first step and of the last, with both.
 CKCONV_LIBRARY=$BUILD/libckconv.so "$python" -W ignore "$here/../examples/train_resnet50.py" --device cpu \

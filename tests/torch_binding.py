@@ -206,6 +206,96 @@ def test_what_is_handed_on():
     check(F.conv2d is ck._torch["conv2d"] and F.group_norm is ck._torch["group_norm"], "use() gives back")
 
 
+def test_calls_seen_before():
+    """A call that looks like an earlier one is found by its look: what may differ all the same."""
+    torch.manual_seed(6)
+    x, w, b = torch.randn(2, 3, 6, 6), torch.randn(4, 3, 3, 3), torch.randn(4)
+    torchs = ck._torch["conv2d"]
+    close = lambda got, want, what: check(torch.allclose(got, want, atol=1e-5), "seen before: " + what)  # noqa: E731
+    for turn in range(3):
+        for given in ((b, 1, 0, 1, 1), (None, (2, 1), (1, 0), (1, 1)), (b, [1, 2], 1), (None, 1, "same")):
+            close(ck.conv2d(x, w, *given), torchs(x, w, *given), f"{given[1:]}, turn {turn}")
+        x, w = x + 1, w * 2
+    for bad in ((b, 1.0, 0, 1, 1), (None, (2.0, 1.0), (1, 0), (1, 1))):
+        try:
+            ck.conv2d(x, w, *bad)
+            check(False, f"seen before as integers: {bad[1:]} was taken")
+        except TypeError:
+            check(True, "")
+    close(ck.conv2d(torch._neg_view(x), w, b, 1, 0, 1, 1), torchs(-x, w, b), "a negated view")
+    close(ck.group_norm(torch._neg_view(x), 3, b[:3], b[:3]), ck._torch["group_norm"](-x, 3, b[:3], b[:3]), "and its norm")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    close(ck.conv2d(x, w, b, 1, 0, 1, 1), torchs(x, w, b), "another number of threads")
+    torch.set_num_threads(threads)
+    results = []
+    for conv in (ck.conv2d, torchs):  # what was saved comes back with other strides
+        leaves = [formats(t, True).detach().requires_grad_() for t in (x, w)]
+        conv(*leaves).square().sum().backward()
+        with torch.autograd.graph.save_on_cpu():
+            y = conv(*leaves)
+        y.square().sum().backward()
+        results.append([leaf.grad for leaf in leaves])
+    for got, want in zip(*results):
+        check(torch.allclose(got, want, rtol=1e-4, atol=1e-3), "seen before: tensors saved by a hook")
+    for launch in ck._launches.values():  # as a GPU's: tensors that begin elsewhere are copied
+        launch.mask = 15
+    odd = torch.randn(x.numel() + 1)[1:].reshape(x.shape)
+    check(odd.data_ptr() % 16 != 0, "the test's tensor begins at 16 bytes")
+    close(ck.conv2d(odd, w, b, 1, 0, 1, 1), torchs(odd, w, b), "a tensor that begins elsewhere")
+    close(ck.group_norm(odd, 3, b[:3], b[:3]), ck._torch["group_norm"](odd, 3, b[:3], b[:3]), "and its norm")
+    forget()
+
+
+def forget():
+    ck._launches.clear()
+    ck._sites.clear()
+
+
+def test_ways_to_call():
+    """The library called by ctypes and, where it was built, by _ckconv_fast: the same bits, the same errors."""
+    folder = os.path.dirname(os.path.abspath(ck.library()._name))
+    if os.environ.get("CKCONV_FAST") != "0" and sys.version_info >= (3, 10) and \
+            os.path.exists(os.path.join(folder, "_ckconv_fast.abi3.so")):
+        check(ck._fast is not None, "_ckconv_fast was built and is not loaded")
+    fast, results = ck._fast, []
+    for way in (fast, None):
+        ck._fast = way
+        forget()
+        torch.manual_seed(7)
+        x, w, b = (torch.randn(s, requires_grad=True) for s in ((2, 4, 6, 5), (4, 2, 3, 3), (4,)))
+        y = ck.group_norm(ck.conv2d(x, w, b, 1, 1, 1, 2), 2, b, b)
+        y.square().sum().backward()
+        results.append((y, x.grad, w.grad, b.grad))
+        for launch in list(ck._launches.values()):
+            check((launch.run is ck._run_slowly) == (way is None), "the way that a launch takes")
+        launch = next(iter(ck._launches.values()))
+        try:
+            launch(0, 0, 0, 0)
+            check(False, "a launch of nothing")
+        except RuntimeError as error:
+            check("NULL" in str(error), f"a launch of nothing: {error}")
+    check(all(torch.equal(a, b) for a, b in zip(*results)), "ctypes and _ckconv_fast differ")
+    ck._fast = fast
+    forget()
+    if fast:
+        plan = ck.Plan()
+        good = 1, ck.ct.addressof(plan), 0, b"\0\1"
+        for bad, kind in ((good[:3], TypeError), ((0, *good[1:]), ValueError), ((*good[:3], b"\xff"), ValueError),
+                          ((*good[:3], "text"), TypeError), ((*good[:2], -1, good[3]), OverflowError)):
+            try:
+                fast.prepare(*bad)
+                check(False, f"prepare{bad} was taken")
+            except kind:
+                check(True, "")
+        for bad in ((), (1, 0, 0), (fast.prepare(*good), 0, 0, 1), (fast.prepare(*good), 0, 0, 1, "text")):
+            try:
+                fast.run(*bad)
+                check(False, f"run{bad} was taken")
+            except (TypeError, ValueError):
+                check(True, "")
+
+
 class Net(nn.Module):
     """What networks have: a first layer, residual blocks with group norm, a depthwise layer, an upsampling."""
 
@@ -257,7 +347,7 @@ def main():
     torch.manual_seed(0)
     with torch.backends.mkldnn.flags(enabled=False):
         for test in (test_convolutions, test_derivatives, test_graphs_of_gradients, test_in_place, test_group_norm,
-                     test_what_is_handed_on, test_training):
+                     test_what_is_handed_on, test_calls_seen_before, test_ways_to_call, test_training):
             test()
     print(f"torch_binding: {passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
