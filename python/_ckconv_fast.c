@@ -3,7 +3,7 @@
    prepare(run, plan, bytes, slots): what all calls of a plan have in common, as a capsule. run: the address of
    ckconv_run; plan: that of a plan, which must live as long as the capsule; bytes: of its workspace; slots: a bytes
    object, for each pointer of a call the index of its member among those of ckconv_args.
-   run(prepared, workspace, stream, pointer...): all of them integers. None, or (status, text) when the run failed.
+   run(prepared, workspace, stream, pointer...): all of them integers. None, or the error's text when the run failed.
 
    `make python` builds it where Python.h is; python/ckconv_torch.py does without it elsewhere. It has no code of the
    library and links nothing, and keeps to the part of Python's interface that is the same from 3.10 on.
@@ -107,7 +107,7 @@ static PyObject *run(PyObject *self, PyObject *const *arg, Py_ssize_t count)
     if (status == CKCONV_OK) {
         Py_RETURN_NONE;
     }
-    return Py_BuildValue("(is)", (int)status, error.text);
+    return Py_BuildValue("s", error.text);
 }
 
 static PyMethodDef functions[] = {

@@ -48,7 +48,6 @@ FWD, BWD_DATA, BWD_WEIGHT, GROUPNORM_FWD, GROUPNORM_BWD = 1, 2, 3, 5, 6
 NHWGC, NGCHW, GKYXC, GKCYX, CHANNEL, STRIDED = 1, 3, 4, 5, 6, 7
 PASS, SIGMOID, SILU, BIAS = 0, 4, 5, 18
 ENGINE_CPU, ENGINE_GPU = 2, 3
-WRONG_DEVICE = 9
 TF32 = 11
 DTYPES = {torch.float64: 1, torch.float32: 2, torch.float16: 3, torch.bfloat16: 4}
 ACTIVATIONS = {None: PASS, "sigmoid": SIGMOID, "silu": SILU}
@@ -169,6 +168,7 @@ _threads = torch.get_num_threads  # of which the CPU's plans depend
 # torch's own functions, without the objects that their public forms make
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or \
     (lambda index: torch.cuda.current_stream(index).cuda_stream)
+_current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
 _empty_like = torch.empty_like
 
 
@@ -202,16 +202,18 @@ class _Launch:
 
     def __call__(self, *addresses):
         """Into the current stream of the tensors' device."""
-        index, workspace, place = self.index, self.workspace, 0
+        index, workspace, place, stream = self.index, self.workspace, 0, 0
+        if index is not None:
+            if _current_device() != index:  # which the plan's GPU must be
+                with torch.cuda.device(index):
+                    return self(*addresses)
+            stream = _raw_stream(index)
         if workspace is not None:
             workspace = _empty_like(workspace)
             place = workspace.data_ptr()
-        wrong = self.run(self.prepared, place, 0 if index is None else _raw_stream(index), *addresses)
+        wrong = self.run(self.prepared, place, stream, *addresses)
         if wrong is not None:
-            if wrong[0] != WRONG_DEVICE or index is None or torch.cuda.current_device() == index:
-                raise RuntimeError("ckconv: " + wrong[1])
-            with torch.cuda.device(index):
-                self(*addresses)
+            raise RuntimeError("ckconv: " + wrong)
 
 
 def _run_slowly(prepared, workspace, stream, *addresses):
@@ -223,7 +225,7 @@ def _run_slowly(prepared, workspace, stream, *addresses):
         members[slot] = address
     status = function(ct.byref(plan), ct.byref(args), ct.c_void_p(workspace), ct.c_size_t(size),
                       ct.c_void_p(stream), ct.byref(error))
-    return (status, error.text.decode()) if status else None
+    return error.text.decode() if status else None
 
 
 # What was found out about tensors that looked the same: what a call takes then is a look into a dictionary. As many as
@@ -299,7 +301,10 @@ def _describe(field, dtype, place):
 # --- Convolution. One differentiable function for its three operations, each of which is the gradient of the others:
 # out = fwd(in, wei), din = bwd_data(dout, wei), dwei = bwd_weight(in, dout).
 
-class Geometry(collections.namedtuple("Geometry", "input filter stride dilation pad_lo pad_hi groups last wei_last tf32")):
+GEOMETRY = "input filter stride dilation pad_lo pad_hi groups last wei_last tf32"
+
+
+class Geometry(collections.namedtuple("Geometry", GEOMETRY)):
     """What a convolution is beside its tensors: equal ones are the same object (_geometry), which is found fast."""
     __slots__ = ()
     __hash__ = object.__hash__
@@ -574,8 +579,8 @@ def _norm_with_gradient(x, gamma, beta, groups, eps, act, last, launch=None):
 # when the operator runs.
 
 OPERATORS = all(hasattr(torch.library, name) for name in ("register_fake", "register_autograd"))
-CONV_NUMBERS = ("SymInt[] input, SymInt[] filter, SymInt[] stride, SymInt[] dilation, SymInt[] pad_lo, SymInt[] pad_hi, "
-                "SymInt groups, bool last, bool wei_last")
+CONV_NUMBERS = ("SymInt[] input, SymInt[] filter, SymInt[] stride, SymInt[] dilation, SymInt[] pad_lo, "
+                "SymInt[] pad_hi, SymInt groups, bool last, bool wei_last")
 CONV_OPERATORS = {FWD: "conv_fwd", BWD_DATA: "conv_bwd_data", BWD_WEIGHT: "conv_bwd_weight"}
 
 
@@ -796,9 +801,9 @@ def _convolution(name, ndim, x, w, bias, stride, padding, dilation, groups, more
     if _is_compiling() or _special():
         return _convolution_first(None, name, ndim, x, w, bias, stride, padding, dilation, groups, more)
     try:
-        key = (name, x.shape, x.stride(), x.dtype, x.device, x.is_neg(), type(x), w.shape, w.stride(), w.dtype, w.device,
-               w.is_neg(), type(w), None if bias is None else (*_look(bias), type(bias)), stride, padding, dilation,
-               groups, more, _threads(), _tf32(x))
+        key = (name, x.shape, x.stride(), x.dtype, x.device, x.is_neg(), type(x), w.shape, w.stride(), w.dtype,
+               w.device, w.is_neg(), type(w), None if bias is None else (*_look(bias), type(bias)), stride, padding,
+               dilation, groups, more, _threads(), x.dtype is FLOAT32 and _tf32(x))
         site = _sites.get(key)
     except (AttributeError, RuntimeError, TypeError):  # not tensors, or not with strides; a list
         key = site = None
@@ -884,7 +889,8 @@ def _taken(ndim, x, w, bias, stride, padding, dilation, groups, more):
             return REFUSED
         if any(m >= s for m, s in zip(more, stride)):  # the convolution of that size has more outputs than x
             return "output_padding of stride or more"
-    numbers = (size, window, stride, dilation, low, high, groups, _any_last(x, w), not w.is_contiguous() and _is_last(w))
+    wei_last = not w.is_contiguous() and _is_last(w)
+    numbers = (size, window, stride, dilation, low, high, groups, _any_last(x, w), wei_last)
     return FWD if more is None else BWD_DATA, x, w, bias, batch, numbers
 
 

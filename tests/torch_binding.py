@@ -223,7 +223,8 @@ def test_calls_seen_before():
         except TypeError:
             check(True, "")
     close(ck.conv2d(torch._neg_view(x), w, b, 1, 0, 1, 1), torchs(-x, w, b), "a negated view")
-    close(ck.group_norm(torch._neg_view(x), 3, b[:3], b[:3]), ck._torch["group_norm"](-x, 3, b[:3], b[:3]), "and its norm")
+    norm = ck._torch["group_norm"]
+    close(ck.group_norm(torch._neg_view(x), 3, b[:3], b[:3]), norm(-x, 3, b[:3], b[:3]), "and its norm")
     threads = torch.get_num_threads()
     torch.set_num_threads(threads + 1)
     close(ck.conv2d(x, w, b, 1, 0, 1, 1), torchs(x, w, b), "another number of threads")
@@ -238,12 +239,21 @@ def test_calls_seen_before():
         results.append([leaf.grad for leaf in leaves])
     for got, want in zip(*results):
         check(torch.allclose(got, want, rtol=1e-4, atol=1e-3), "seen before: tensors saved by a hook")
+    forget()
+    with torch.inference_mode():  # what is kept of it serves others, too
+        want = ck.group_norm(ck.conv2d(x, w, b), 2), torchs(x, w, b)
+    leaves = [t.clone().requires_grad_() for t in (x, w, b)]
+    y = ck.conv2d(*leaves)
+    check(torch.equal(ck.group_norm(y, 2), want[0]), "seen before: in inference mode")
+    y.sum().backward()
+    check(leaves[1].grad is not None and torch.allclose(y, want[1], atol=1e-5), "seen before: in inference mode")
+    ck.conv2d(x, w, b, 1, 0, 1, 1), ck.group_norm(x, 3, b[:3], b[:3])
     for launch in ck._launches.values():  # as a GPU's: tensors that begin elsewhere are copied
         launch.mask = 15
     odd = torch.randn(x.numel() + 1)[1:].reshape(x.shape)
     check(odd.data_ptr() % 16 != 0, "the test's tensor begins at 16 bytes")
     close(ck.conv2d(odd, w, b, 1, 0, 1, 1), torchs(odd, w, b), "a tensor that begins elsewhere")
-    close(ck.group_norm(odd, 3, b[:3], b[:3]), ck._torch["group_norm"](odd, 3, b[:3], b[:3]), "and its norm")
+    close(ck.group_norm(odd, 3, b[:3], b[:3]), norm(odd, 3, b[:3], b[:3]), "and its norm")
     forget()
 
 
