@@ -4744,6 +4744,43 @@ CKCI_FN void ckci_fold_patches(ckci_conv *p, int64_t chunk)
     p->filter[2] = p->stride[2] = 1;
 }
 
+/* Do the positions of an axis and of the next one inside lie in memory as those of one? */
+CKCI_FN int ckci_one_axis(const ckci_tensor *t, int axis)
+{
+    return t->len[3 + axis] == 1 ||
+           t->stride[3 + axis] == ckci_saturating_mul(t->len[4 + axis], t->stride[4 + axis]);
+}
+
+/* Where neither axis has more than one tap and both move by one, every output is read at its own place: axes
+   that are one in memory become one, so that small planes are long rows. */
+CKCI_FN void ckci_merge_axes(ckci_conv *p)
+{
+    for (int axis = 1; axis >= 0; axis--) {
+        int merges = 1;
+        for (int i = axis; i < axis + 2; i++) {
+            merges = merges && p->filter[i] == 1 && p->stride[i] == 1 && p->pad[i] == 0 &&
+                     p->input[i] == p->output[i];
+        }
+        for (int i = 0; i < 3 + p->num_d; i++) {
+            const ckci_tensor *t = i < 3 ? &p->t[i] : &p->d[i - 3];
+            merges =
+                merges && (i == CKCI_WEI || (i >= 3 && p->op == CKCONV_BWD_WEIGHT) || ckci_one_axis(t, axis));
+        }
+        if (!merges || p->input[axis] == 1) {
+            continue;
+        }
+        for (int i = 0; i < 3 + p->num_d; i++) {
+            ckci_tensor *t = i < 3 ? &p->t[i] : &p->d[i - 3];
+            t->len[4 + axis] *= t->len[3 + axis];
+            t->len[3 + axis] = 1;
+        }
+        p->input[axis + 1] *= p->input[axis];
+        p->output[axis + 1] = p->input[axis + 1];
+        p->input[axis] = p->output[axis] = 1;
+    }
+    ckci_drop_conv(p);
+}
+
 /* Tensors of one shape: those of a group norm or a transform. */
 CKCI_FN void ckci_drop_tensors(ckci_tensor *const *t, int count)
 {
@@ -5257,6 +5294,10 @@ enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1 };
 enum { CKCI_TUNE_FIRST = 2, CKCI_TUNE_SECOND = 3, CKCI_TUNE_MID = 4 };
 /* Group norm on a GPU: blocks that keep a slab in their LDS; 0: it is not kept. */
 enum { CKCI_TUNE_KEPT = 5 };
+/* A convolution on a CPU: bits of the tensors (1 << CKCI_IN, ...) whose copies have channels side by side. */
+enum { CKCI_TUNE_TURNED = 6 };
+/* A CPU plan whose workspace is a block on the stack: its bytes; workspace_bytes is 0. */
+enum { CKCI_TUNE_STACK = 7 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -5279,12 +5320,15 @@ typedef struct ckci_fit {
     double cost;
 } ckci_fit;
 
+/* Cost that keeps a thread busy for about 20 microseconds: less is not worth another one. */
+enum { CKCI_THREAD_COST = 32768 };
+
 /* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
 enum { CKCI_ALIGN = 64 };
 
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 {
-    int64_t limit = plan->tune[CKCI_TUNE_LIMIT];
+    int64_t limit = plan->tune[CKCI_TUNE_STACK] ? CKCI_STACK : plan->tune[CKCI_TUNE_LIMIT];
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 
@@ -6024,6 +6068,9 @@ typedef void (*ckci_spread_kernel)(int64_t positions, const void *src, int64_t s
 /* n rows of `count` elements from src to dst, steps in elements; widen reads bf16 or f16, narrow writes it */
 typedef void (*ckci_copy_kernel)(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,
                                  int64_t dst_step);
+/* dst[column * dst_step + row] = src[row * src_step + column] */
+typedef void (*ckci_turn_kernel)(int64_t rows, int64_t columns, const void *src, int64_t src_step, void *dst,
+                                 int64_t dst_step);
 
 /* dst[i][j] = (a[i][j], b[i][j]) in bf16: pairs for dot products. a or b may be NULL: zeros. */
 typedef void (*ckci_zip_kernel)(int64_t n, int64_t count, const void *a, const void *b, int64_t src_step,
@@ -6039,6 +6086,7 @@ typedef struct ckci_kernels {
     ckci_taps_kernel taps9;
     ckci_spread_kernel spread;
     ckci_copy_kernel copy;
+    ckci_turn_kernel turn;
     ckci_three_kernel three14, three7;  /* these and all after them: f32 only */
     ckci_copy_kernel widen16, narrow16; /* f16 */
     ckci_copy_kernel widen, narrow;     /* these and the next read or write bf16 */
@@ -6450,6 +6498,59 @@ typedef struct ckci_kernels {
         }                                                                                                    \
     }
 
+#define CKCI_TURN_SCALAR(NAME)                                                                               \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t columns, const void *src, int64_t src_step,          \
+                                  void *dst, int64_t dst_step)                                               \
+    {                                                                                                        \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            const CKCI_T *from = (const CKCI_T *)src + r * src_step;                                         \
+            CKCI_T *to = (CKCI_T *)dst + r;                                                                  \
+            for (int64_t c = 0; c < columns; c++) {                                                          \
+                to[c * dst_step] = from[c];                                                                  \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+/* The same for numbers of 4 bytes, by squares of eight rows and columns: vectors exchange their odd and even
+   numbers, then pairs of them, then halves. The last square of a side overlaps the one before. */
+#define CKCI_TURN_LOAD(I) const __m256 a##I = _mm256_loadu_ps(from + I * src_step);
+#define CKCI_TURN_ONES(I, J)                                                                                 \
+    const __m256 b##I = _mm256_unpacklo_ps(a##I, a##J), b##J = _mm256_unpackhi_ps(a##I, a##J);
+#define CKCI_TURN_TWOS(I, J, K, L)                                                                           \
+    const __m256 c##I = _mm256_shuffle_ps(b##I, b##K, 0x44), c##J = _mm256_shuffle_ps(b##I, b##K, 0xee);     \
+    const __m256 c##K = _mm256_shuffle_ps(b##J, b##L, 0x44), c##L = _mm256_shuffle_ps(b##J, b##L, 0xee);
+#define CKCI_TURN_FOURS(I, J)                                                                                \
+    _mm256_storeu_ps(to + I * dst_step, _mm256_permute2f128_ps(c##I, c##J, 0x20));                           \
+    _mm256_storeu_ps(to + J * dst_step, _mm256_permute2f128_ps(c##I, c##J, 0x31));
+#define CKCI_TURN_EIGHT(NAME)                                                                                \
+    CKCI_TURN_SCALAR(NAME##_scalar)                                                                          \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t columns, const void *src, int64_t src_step,          \
+                                  void *dst, int64_t dst_step)                                               \
+    {                                                                                                        \
+        if (rows < 8 || columns < 8) {                                                                       \
+            NAME##_scalar(rows, columns, src, src_step, dst, dst_step);                                      \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int64_t i = 0; i < columns; i += 8) {                                                           \
+            const int64_t column = i + 8 <= columns ? i : columns - 8;                                       \
+            for (int64_t j = 0; j < rows; j += 8) {                                                          \
+                const int64_t row = j + 8 <= rows ? j : rows - 8;                                            \
+                const float *from = (const float *)src + row * src_step + column;                            \
+                float *to = (float *)dst + column * dst_step + row;                                          \
+                CKCI_R8(CKCI_TURN_LOAD)                                                                      \
+                CKCI_TURN_ONES(0, 1)                                                                         \
+                CKCI_TURN_ONES(2, 3)                                                                         \
+                CKCI_TURN_ONES(4, 5)                                                                         \
+                CKCI_TURN_ONES(6, 7)                                                                         \
+                CKCI_TURN_TWOS(0, 1, 2, 3)                                                                   \
+                CKCI_TURN_TWOS(4, 5, 6, 7)                                                                   \
+                CKCI_TURN_FOURS(0, 4)                                                                        \
+                CKCI_TURN_FOURS(1, 5)                                                                        \
+                CKCI_TURN_FOURS(2, 6)                                                                        \
+                CKCI_TURN_FOURS(3, 7)                                                                        \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
 #define CKCI_BF16_KERNELS(S)                                                                                 \
     CKCI_LINE_KERNEL(ckci_half14_##S, CKCI_R14, 14)                                                          \
     CKCI_LINE_KERNEL(ckci_half7_##S, CKCI_R7, 7)                                                             \
@@ -6484,7 +6585,8 @@ typedef struct ckci_kernels {
     CKCI_WIDENING(ckci_widen16_##S, ckci_narrow16_##S, ckci_wide16_##S, ckci_slim16_##S, ckci_half_float,    \
                   ckci_float_half)
 
-#define CKCI_KERNELS(S, SPREAD)                                                                              \
+#define CKCI_KERNELS(S, SPREAD, TURN)                                                                        \
+    TURN(ckci_turn_##S)                                                                                      \
     CKCI_OUTERS(ckci_outer_##S)                                                                              \
     CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14, 14)                                                          \
     CKCI_LINE_KERNEL(ckci_line7_##S, CKCI_R7, 7)                                                             \
@@ -6504,7 +6606,7 @@ typedef struct ckci_kernels {
              {ckci_tile##B##_##S##_1, ckci_tile##B##_##S##_2},                                               \
              {ckci_tile##C##_##S##_1, ckci_tile##C##_##S##_2}},                                              \
             {ckci_outer_##S##_2, ckci_outer_##S##_3}, ckci_line14_##S, ckci_line7_##S, ckci_line4_##S,       \
-            ckci_taps9_##S, ckci_spread_##S, ckci_copy_##S, __VA_ARGS__                                      \
+            ckci_taps9_##S, ckci_spread_##S, ckci_copy_##S, ckci_turn_##S, __VA_ARGS__                       \
     }
 
 
@@ -6531,7 +6633,7 @@ typedef struct ckci_kernels {
 #define CKCI_FMA ckci_fma_vf
 #define CKCI_ADD ckci_add_vf
 #define CKCI_ZERO ckci_splat_vf("\0\0\0\0\0\0\0")
-CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_THREES(ckci_three14_f_portable, ckci_three7_f_portable)
 #define CKCI_HALF_MEMORY(WIDE, SLIM, WIDE1, SLIM1)                                                           \
     CKCI_INLINE ckci_vf WIDE(const uint16_t *p)                                                              \
@@ -6572,7 +6674,7 @@ CKCI_TILES(ckci_tile2_f_portable_, CKCI_R2)
 #define CKCI_FMA ckci_fma_vi
 #define CKCI_ADD ckci_add_vi
 #define CKCI_ZERO ckci_splat_vi("\0\0\0\0\0\0\0")
-CKCI_KERNELS(i_portable, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(i_portable, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_TILES(ckci_tile2_i_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
@@ -6594,7 +6696,7 @@ CKCI_TILES(ckci_tile2_i_portable_, CKCI_R2)
 #define CKCI_FMA ckci_fma_vd
 #define CKCI_ADD ckci_add_vd
 #define CKCI_ZERO ckci_splat_vd("\0\0\0\0\0\0\0")
-CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_TILES(ckci_tile2_d_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
@@ -6630,7 +6732,7 @@ CKCI_TILES(ckci_tile2_d_portable_, CKCI_R2)
     __m256i NAME =                                                                                           \
         _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(map)), _mm256_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm256_permutevar8x32_ps(v, index)
-CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE)
+CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE, CKCI_TURN_EIGHT)
 CKCI_THREES(ckci_three14_f_avx2, ckci_three7_f_avx2)
 CKCI_TARGET CKCI_INLINE __m256 ckci_wide_f_avx2(const uint16_t *p)
 {
@@ -6684,7 +6786,7 @@ CKCI_TILES(ckci_tile3_f_avx2_, CKCI_R3)
 #define CKCI_T double
 #define CKCI_V __m256d
 #define CKCI_N 4
-CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_TILES(ckci_tile3_d_avx2_, CKCI_R3)
 #undef CKCI_MM
 #undef CKCI_ZERO
@@ -6707,7 +6809,7 @@ CKCI_TILES(ckci_tile3_d_avx2_, CKCI_R3)
 #define CKCI_INDEX(NAME, map, c)                                                                             \
     __m512i NAME = _mm512_add_epi32(_mm512_loadu_si512((const void *)(map)), _mm512_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm512_maskz_permutexvar_ps((__mmask16)-1, index, v)
-CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
+CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE, CKCI_TURN_EIGHT)
 CKCI_THREES(ckci_three14_f_avx512, ckci_three7_f_avx512)
 CKCI_LINES_KERNEL(ckci_lines9_f_avx512)
 CKCI_TARGET CKCI_INLINE __m512 ckci_wide_f_avx512(const uint16_t *p)
@@ -6848,7 +6950,7 @@ CKCI_TARGET CKCI_FN void ckci_zip_avx512(int64_t n, int64_t count, const void *a
 #define CKCI_T double
 #define CKCI_V __m512d
 #define CKCI_N 8
-CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_TILES(ckci_tile7_d_avx512_, CKCI_R7)
 #undef CKCI_MM
 #undef CKCI_ZERO
@@ -6884,7 +6986,7 @@ CKCI_TILES(ckci_tile7_d_avx512_, CKCI_R7)
 #undef CKCI_STORE
 #define CKCI_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define CKCI_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
-CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR, CKCI_TURN_EIGHT)
 CKCI_TILES(ckci_tile3_i_avx2_, CKCI_R3)
 #undef CKCI_LOAD
 #undef CKCI_STORE
@@ -6908,7 +7010,7 @@ CKCI_TILES(ckci_tile3_i_avx2_, CKCI_R3)
 #define CKCI_N 16
 #define CKCI_LOAD(p) _mm512_loadu_si512((const void *)(p))
 #define CKCI_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
-CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR, CKCI_TURN_EIGHT)
 CKCI_TILES(ckci_tile7_i_avx512_, CKCI_R7)
 #undef CKCI_LOAD
 #undef CKCI_STORE
@@ -6988,6 +7090,7 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
                                    NULL,
                                    ckci_spread_f_avx512,
                                    ckci_copy_f_avx512,
+                                   ckci_turn_f_avx512,
                                    ckci_three14_p_avx512,
                                    ckci_three7_p_avx512,
                                    ckci_widen16_f_avx512,
@@ -7146,6 +7249,24 @@ CKCI_INLINE void ckci_scatter(const ckci_kind *kind, unsigned char *dst, int64_t
     } else {
         for (int64_t i = 0; i < n; i++) {
             memcpy(dst + i * step * 8, s + i * 8, 8);
+        }
+    }
+}
+
+/* dst[i] = *src */
+CKCI_INLINE void ckci_splat(const ckci_kind *kind, unsigned char *dst, const unsigned char *src, int64_t n)
+{
+    if (kind->size == 4) {
+        uint32_t x;
+        memcpy(&x, src, 4);
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(dst + i * 4, &x, 4);
+        }
+    } else {
+        uint64_t x;
+        memcpy(&x, src, 8);
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(dst + i * 8, &x, 8);
         }
     }
 }
@@ -8983,11 +9104,18 @@ CKCI_FN int ckci_has_twins(const ckci_view *v)
            v->kind->dtype == CKCONV_F32 && (v->p->n > 1 || (v->p->n == 1 && v->p->output[0] > 1));
 }
 
-/* What 16 threads lose on so many items: the choice is made by shape alone, alike in all families. */
-CKCI_INLINE double ckci_idle(int64_t items)
+/* What 16 threads lose on so many items, or as many as the work is worth (see ckci_useful_threads): the choice
+   is made by shape alone, alike in all families. */
+CKCI_INLINE double ckci_idle(double work, int64_t items)
 {
-    return (double)ckci_round_up(items, 16) / (double)ckci_max(items, 1);
+    int64_t threads = work < CKCI_THREAD_COST        ? 1
+                      : work < 16 * CKCI_THREAD_COST ? (int64_t)(work / CKCI_THREAD_COST)
+                                                     : 16;
+    return (double)ckci_round_up(items, threads) / (double)ckci_max(items, 1);
 }
+
+/* Parts are added in doubles, number by number. */
+#define CKCI_ADD_COST 1.2
 
 CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
 {
@@ -9034,8 +9162,8 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
                           : rows / v.k->outer_rows * 2;
     double pack = (double)t.blocks_n * runs * patch + (double)t.blocks_m * gradient;
     double work = (double)p->g * positions * (rows * vectors * (v.twins ? 0.55 : 1.1) + pack) + 2000;
-    double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
-    f->cost = work * ckci_idle(t.items) + sums;
+    double sums = (double)p->g * rows * vectors * (8 + CKCI_ADD_COST * lanes * (double)t.split);
+    f->cost = work * ckci_idle(work, t.items) + sums;
     return CKCONV_OK;
 }
 
@@ -9888,7 +10016,8 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
 CKCI_FN double ckci_lanes_apart(const ckci_view *v, const ckci_tensor *t, int64_t channels, double entries,
                                 double x)
 {
-    return t->stride[channels > 1 ? 2 : 0] == 1 ? 0 : entries * v->k->lanes * (2 + 25 / x);
+    int together = channels > 1 ? t->stride[2] == 1 : t->stride[0] == 1 || t->len[0] == 1;
+    return together ? 0 : entries * v->k->lanes * (2 + 25 / x);
 }
 
 /* A vector of lanes that are read: depthwise ones in place or as they lie, number by number where they lie
@@ -9921,10 +10050,10 @@ CKCI_FN double ckci_direct_cost(const ckci_view *v, const ckci_direct_tiles *t)
     return (double)t->blocks * positions * (taps * ckci_tap_cost(v) + spread + store) + 4000;
 }
 
-/* Shapes that the direct family takes. */
-CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, ckconv_error *err)
+/* Shapes that the direct family takes; any: however many channels there are. */
+CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, int any, ckconv_error *err)
 {
-    if (v->red > CKCI_DIRECT_RED) {
+    if (v->red > CKCI_DIRECT_RED && !any) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "direct takes %d channels per group in the reduction at most, here %lld",
                          CKCI_DIRECT_RED, CKCI_LL(v->red));
@@ -9951,7 +10080,7 @@ CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, ckconv_error *err)
 
 CKCI_FN ckconv_status ckci_fit_direct_view(ckci_fit *f, const ckci_view *v, ckconv_error *err)
 {
-    CKCI_TRY(ckci_direct_takes(v, err));
+    CKCI_TRY(ckci_direct_takes(v, 0, err));
     ckci_direct_tiles t = ckci_find_direct_tiles(v, f->plan->device.threads, f->limit);
     if (t.bytes > f->limit || t.lines > ((int64_t)1 << 30)) {
         return ckci_over_limit("direct, a line of this shape", t.bytes, err);
@@ -10093,32 +10222,44 @@ CKCI_INLINE int64_t ckci_direct_block_units(const ckci_direct_tiles *t)
   Direct convolution of few channels per group with vectors along x, for tensors whose x lies closer than
   their channels, and for fewer channels than a vector has lanes. An item owns a tile of one output plane of
   one group: it gathers the lines that the tile reads, zeros beside them, once for each reduction channel, and
-  for each output channel every tap is a vector multiply-add with a weight in all lanes. The kernels are those
-  of cpu/direct.h: what they take for neighbouring outputs are rows (`down`) or, where rows are few, vectors
-  of one row.
+  for each output channel every tap is a vector multiply-add with a weight in all lanes. Of many reduction
+  channels some are gathered at a time, and the sums of all output channels wait in scratch. The kernels are
+  those of cpu/direct.h: what they take for neighbouring outputs are rows (`down`) or, where rows are few,
+  vectors of one row.
 */
 typedef struct ckci_along_tiles {
     int64_t yb, xb, blocks_y, blocks_x; /* outputs of an item */
     int64_t some, sets;                 /* planes (n, group) of an item; items beside each other */
+    int64_t red;                        /* reduction channels gathered at a time */
     int down;
+    int64_t block; /* bytes of sums that a kernel begins: 14 rows, or a row */
     int64_t lines, sums, weights, table, scratch, items, bytes;
     int32_t threads;
 } ckci_along_tiles;
 
 enum { CKCI_ALONG_TAPS = 1024, CKCI_ALONG_BYTES = 128 * 1024 };
 
+/* Reduction channels gathered at a time: even shares. */
+CKCI_FN int64_t ckci_along_red(const ckci_view *v)
+{
+    int64_t most = ckci_max(ckci_min(CKCI_DIRECT_RED, CKCI_ALONG_TAPS / v->taps), 1);
+    return ckci_ceil_div(v->red, ckci_ceil_div(v->red, most));
+}
+
 /* The bytes of a tile of yb x xb outputs. */
 CKCI_FN void ckci_along_scratch(const ckci_view *v, ckci_along_tiles *t)
 {
     int64_t size = v->kind->size, lanes = v->k->lanes, wide = ckci_round_up(t->xb, lanes);
-    int64_t entries = ckci_saturating_mul(ckci_window_entries(v, t->yb, wide, 0), v->red);
+    int64_t entries = ckci_saturating_mul(ckci_window_entries(v, t->yb, wide, 0), t->red);
+    int64_t blocks = t->red == v->red ? 1 : v->cols * ckci_ceil_div(t->yb, t->down ? CKCI_LINE : 1);
     /* kernels read as if they had 14 rows or vectors more */
     int64_t row = ckci_window_entries(v, 1, wide, 1);
     t->lines = ckci_line_up(ckci_saturating_mul(ckci_saturating_add(entries, CKCI_LINE * row), size));
-    t->sums = ckci_line_up((t->down ? CKCI_LINE * wide : wide + CKCI_LINE * lanes) * size);
-    t->weights = ckci_line_up(v->taps * v->red * lanes * size);
-    t->table = ckci_line_up(v->taps * v->red * 16);
-    t->scratch = ckci_saturating_add(t->lines, t->sums + t->weights + t->table);
+    t->block = ckci_line_up((t->down ? CKCI_LINE * wide : wide + CKCI_LINE * lanes) * size);
+    t->sums = ckci_saturating_mul(t->block, blocks);
+    t->weights = ckci_line_up(v->taps * t->red * lanes * size);
+    t->table = ckci_line_up(v->taps * t->red * 16);
+    t->scratch = ckci_saturating_add(t->lines, ckci_saturating_add(t->sums, t->weights + t->table));
 }
 
 CKCI_FN ckci_along_tiles ckci_find_along_tiles(const ckci_view *v, int32_t threads, int64_t limit)
@@ -10128,6 +10269,7 @@ CKCI_FN ckci_along_tiles ckci_find_along_tiles(const ckci_view *v, int32_t threa
     memset(&t, 0, sizeof t);
     ckci_phase(v, 0, axis);
     t.down = axis[1].count >= 4;
+    t.red = ckci_along_red(v);
     t.threads = threads;
     for (int stack = 0; stack < 2; stack++) {
         t.xb = ckci_min(axis[2].count, t.down ? 448 : 2048);
@@ -10169,7 +10311,8 @@ CKCI_FN int ckci_goes_along(const ckci_view *v, int64_t limit)
     const ckci_tensor *from = v->read, *to = &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT];
     int near_x = from->stride[5] <= from->stride[v->red > 1 ? 2 : 0] &&
                  to->stride[5] <= to->stride[v->cols > 1 ? 2 : 0];
-    return !v->pairs && v->red <= CKCI_DIRECT_RED && v->taps * v->red <= CKCI_ALONG_TAPS &&
+    return !v->pairs && v->taps <= CKCI_ALONG_TAPS &&
+           (v->red <= CKCI_DIRECT_RED || v->cols <= CKCI_DIRECT_RED) &&
            (near_x || ckci_all_lanes(v) < v->k->lanes) && ckci_find_along_tiles(v, 1, limit).bytes <= limit;
 }
 
@@ -10189,13 +10332,22 @@ CKCI_FN void ckci_along_read(const ckci_view *v, const ckci_tensor *t, int64_t a
     }
 }
 
-/* The lines of a tile: [channel][z tap][slot of wy][plane of wx][position] */
+/* Are channels of t side by side, so that lines of several are turned at once? */
+CKCI_FN int ckci_along_turns(const ckci_view *v, const ckci_tensor *t, int64_t red)
+{
+    return red > 1 && t->stride[2] == 1 && t->plain && t->dtype == v->kind->dtype &&
+           (uintptr_t)t->p % (uintptr_t)v->kind->size == 0;
+}
+
+/* The lines of a tile, of `red` channels from c0 on: [channel][z tap][slot of wy][plane of wx][position] */
 CKCI_FN void ckci_along_gather(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
-                               const ckci_window *wx, int64_t group, int64_t n, int64_t q, unsigned char *dst)
+                               const ckci_window *wx, int64_t group, int64_t n, int64_t q, int64_t c0,
+                               int64_t red, unsigned char *dst)
 {
     const ckci_tensor *t = v->read;
     int64_t slots = wy->planes * wy->width, size = v->kind->size, line = wx->planes * wx->width * size;
-    int64_t step = wx->step * t->stride[5];
+    int64_t step = wx->step * t->stride[5], channel = axis[0].taps * slots * line;
+    int turns = ckci_along_turns(v, t, red);
     for (int64_t plane = 0; plane < wx->planes; plane++, dst += wx->width * size) {
         int64_t from, to, x0 = ckci_window_position(wx, plane, 0);
         unsigned char *out = dst;
@@ -10203,9 +10355,9 @@ CKCI_FN void ckci_along_gather(const ckci_view *v, const ckci_axis axis[3], cons
             continue;
         }
         ckci_inside(x0, wx->step, wx->width, t->len[5], &from, &to);
-        for (int64_t i = 0; i < v->red * axis[0].taps; i++) {
+        for (int64_t i = 0; i < red * axis[0].taps; i++) {
             int64_t z = q * axis[0].read_step + axis[0].read0 + i % axis[0].taps * axis[0].read_tap;
-            int64_t at = group * t->stride[0] + n * t->stride[1] + i / axis[0].taps * t->stride[2] +
+            int64_t at = group * t->stride[0] + n * t->stride[1] + (c0 + i / axis[0].taps) * t->stride[2] +
                          z * t->stride[3] + (x0 + from * wx->step) * t->stride[5];
             for (int64_t s = 0; s < slots; s++, out += line) {
                 int64_t y = ckci_window_position(wy, s / wy->width, s % wy->width);
@@ -10216,7 +10368,12 @@ CKCI_FN void ckci_along_gather(const ckci_view *v, const ckci_axis axis[3], cons
                 if (from > 0) {
                     ckci_clear(v->kind, out, from);
                 }
-                ckci_along_read(v, t, at + y * t->stride[4], step, to - from, out + from * size);
+                if (!turns) {
+                    ckci_along_read(v, t, at + y * t->stride[4], step, to - from, out + from * size);
+                } else if (i < axis[0].taps) {
+                    v->k->turn(to - from, red, t->p + (at + y * t->stride[4]) * size, step, out + from * size,
+                               channel / size);
+                }
                 if (to < wx->width) {
                     ckci_clear(v->kind, out + to * size, wx->width - to);
                 }
@@ -10236,13 +10393,13 @@ CKCI_INLINE int64_t ckci_along_tap(const ckci_axis axis[3], const ckci_window *w
 /* The tap tables: by threes down where rows are neighbours, then one by one. Weights lie in the order
    (channel, z, x, y). */
 CKCI_FN ckci_line_taps ckci_along_taps(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
-                                       const ckci_window *wx, int down, int32_t *table)
+                                       const ckci_window *wx, int64_t red, int down, int32_t *table)
 {
     ckci_line_taps t;
     int64_t lanes = v->k->lanes, taps = axis[1].taps;
     int neighbours =
         down && v->k->three14 && wy->step == 1 && (wy->tap == 1 || wy->tap == -1) && !wy->separate;
-    int64_t whole = neighbours ? taps / 3 : 0, others = v->red * axis[0].taps * axis[2].taps;
+    int64_t whole = neighbours ? taps / 3 : 0, others = red * axis[0].taps * axis[2].taps;
     int32_t *three = table, *one = table + 4 * others * whole;
     t.threes = others * whole;
     t.ones = others * (taps - 3 * whole);
@@ -10267,16 +10424,16 @@ CKCI_FN ckci_line_taps ckci_along_taps(const ckci_view *v, const ckci_axis axis[
     return t;
 }
 
-/* The weights of one output channel, each in all lanes */
+/* The weights of one output channel and `red` others from c0 on, each in all lanes */
 CKCI_FN void ckci_along_weights(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t column,
-                                unsigned char *dst)
+                                int64_t c0, int64_t red, unsigned char *dst)
 {
     const ckci_tensor *w = &v->p->t[CKCI_WEI];
     int64_t size = v->kind->size;
     double one[CKCI_SPAN];
-    for (int64_t i = 0; i < v->red * axis[0].taps * axis[2].taps; i++) {
+    for (int64_t i = 0; i < red * axis[0].taps * axis[2].taps; i++) {
         int64_t jx = i % axis[2].taps, jz = i / axis[2].taps % axis[0].taps,
-                c = i / axis[2].taps / axis[0].taps;
+                c = c0 + i / axis[2].taps / axis[0].taps;
         int64_t at = group * w->stride[0] + column * w->stride[v->wei_col] + c * w->stride[v->wei_red] +
                      (axis[0].tap0 + jz * axis[0].tap_step) * w->stride[3] + axis[1].tap0 * w->stride[4] +
                      (axis[2].tap0 + jx * axis[2].tap_step) * w->stride[5];
@@ -10284,10 +10441,9 @@ CKCI_FN void ckci_along_weights(const ckci_view *v, const ckci_axis axis[3], int
         for (int64_t j = 0, some; j < axis[1].taps; j += some) {
             some = ckci_min(axis[1].taps - j, CKCI_SPAN);
             v->kind->read(w, at + j * step, step, some, one);
-            for (int64_t lane = 0; lane < v->k->lanes; lane++) {
-                ckci_scatter(v->kind, dst + lane * size, v->k->lanes, one, some);
+            for (int64_t k = 0; k < some; k++, dst += v->k->lanes * size) {
+                ckci_splat(v->kind, dst, (const unsigned char *)one + k * size, v->k->lanes);
             }
-            dst += some * v->k->lanes * size;
         }
     }
 }
@@ -10295,18 +10451,18 @@ CKCI_FN void ckci_along_weights(const ckci_view *v, const ckci_axis axis[3], int
 /* `count` outputs of a kernel, out_step apart: of rows, or of vectors of one row */
 CKCI_FN void ckci_along_run(const ckci_kernels *k, const ckci_line_taps *taps, int64_t count,
                             const unsigned char *x, int64_t x_step, const unsigned char *w,
-                            unsigned char *sums, int64_t step)
+                            unsigned char *sums, int64_t step, int add)
 {
     int32_t all[CKCI_EDGES] = {0, 0, 0, 0, 0, 0, 0};
     all[0] = (int32_t)taps->ones;
     if (taps->threes) {
         (count > 7 ? k->three14 : k->three7)(taps->threes, taps->three, x, x_step, w, taps->w_step, sums,
-                                             step, 0);
+                                             step, add);
     }
-    if (taps->ones || !taps->threes) {
+    if (taps->ones || (!taps->threes && !add)) {
         (count > 7   ? k->line14
          : count > 4 ? k->line7
-                     : k->line4)(all, taps->one, x, x_step, w, sums, step, taps->threes > 0);
+                     : k->line4)(all, taps->one, x, x_step, w, sums, step, add || taps->threes > 0);
     }
 }
 
@@ -10316,10 +10472,12 @@ typedef struct ckci_along_job {
     ckci_target target;
 } ckci_along_job;
 
-/* One output channel of the tile at first[]. */
+/* One output channel of the tile at first[]: `add` to the sums of other channels, written if these are the
+   last. */
 CKCI_FN void ckci_along_channel(const ckci_along_job *job, const ckci_target *o, const ckci_line_taps *taps,
                                 int64_t line, const int64_t first[6], int64_t yb, int64_t xb,
-                                const unsigned char *lines, const unsigned char *weights, unsigned char *sums)
+                                const unsigned char *lines, const unsigned char *weights, unsigned char *sums,
+                                int add, int last)
 {
     const ckci_view *v = &job->v;
     int64_t size = v->kind->size, lanes = v->k->lanes, vectors = ckci_ceil_div(xb, lanes), at[6];
@@ -10331,18 +10489,23 @@ CKCI_FN void ckci_along_channel(const ckci_along_job *job, const ckci_target *o,
         int64_t wide = vectors * lanes, step = down ? 1 : CKCI_LINE;
         for (int64_t i = 0; i < vectors; i += step) {
             ckci_along_run(v->k, taps, down ? rows : ckci_min(vectors - i, CKCI_LINE), x + i * lanes * size,
-                           down ? line : lanes, weights, sums + i * lanes * size, down ? wide : lanes);
+                           down ? line : lanes, weights, sums + i * lanes * size, down ? wide : lanes, add);
+        }
+        if (!last) {
+            sums += job->t.block;
+            continue;
         }
         if (how) {
             ckci_store_rows(v, how, rows, xb, sums, wide,
                             o->t.p + ckci_offset(o->t.stride, at) * (int64_t)ckci_size(o->t.dtype),
                             o->t.stride[4]);
             at[4] += rows;
-            continue;
+        } else {
+            for (int64_t i = 0; i < rows; i++, at[4]++) {
+                v->kind->write(o, at, 5, xb, sums + i * wide * size);
+            }
         }
-        for (int64_t i = 0; i < rows; i++, at[4]++) {
-            v->kind->write(o, at, 5, xb, sums + i * wide * size);
-        }
+        sums += add ? job->t.block : 0;
     }
 }
 
@@ -10377,22 +10540,30 @@ CKCI_FN void ckci_along_item(const void *context, int64_t item, unsigned char *s
     int reached = axis[0].taps * axis[1].taps * axis[2].taps > 0; /* else the epilogue of 0 */
     taps.three = taps.one = table;
     if (reached) {
-        taps = ckci_along_taps(v, axis, &wy, &wx, t->down, table);
+        taps = ckci_along_taps(v, axis, &wy, &wx, t->red, t->down, table);
     }
+    int64_t column = t->red < v->red ? t->sums / v->cols : 0;
     at[3] = q[0];
     at[4] = q[1];
     at[5] = q[2];
     for (int64_t i = set * t->some; i < ckci_min(planes, set * t->some + t->some); i++) {
         at[0] = i % v->p->g;
         at[1] = i / v->p->g;
-        if (reached) {
-            ckci_along_gather(v, axis, &wy, &wx, at[0], at[1], q[0], lines);
-        }
-        for (at[2] = 0; at[2] < v->cols; at[2]++) {
+        for (int64_t c0 = 0, red; c0 < v->red; c0 += red) {
+            ckci_line_taps some = taps;
+            red = reached ? ckci_min(t->red, v->red - c0) : v->red;
+            some.threes = taps.threes / t->red * red;
+            some.ones = taps.ones / t->red * red;
             if (reached) {
-                ckci_along_weights(v, axis, at[0], at[2], weights);
+                ckci_along_gather(v, axis, &wy, &wx, at[0], at[1], q[0], c0, red, lines);
             }
-            ckci_along_channel(job, &o, &taps, wx.planes * wx.width, at, yb, xb, lines, weights, sums);
+            for (at[2] = 0; at[2] < v->cols; at[2]++) {
+                if (reached) {
+                    ckci_along_weights(v, axis, at[0], at[2], c0, red, weights);
+                }
+                ckci_along_channel(job, &o, &some, wx.planes * wx.width, at, yb, xb, lines, weights,
+                                   sums + at[2] * column, c0 > 0, c0 + red == v->red);
+            }
         }
     }
 }
@@ -10402,8 +10573,11 @@ CKCI_FN double ckci_along_read_cost(const ckci_view *v, const ckci_axis axis[3],
 {
     double lines = (double)v->red * (double)axis[0].taps *
                    (double)(yb * axis[1].read_step + axis[1].taps - 1) * (double)axis[2].read_step;
-    double vector = v->read->stride[5] * axis[2].read_step == 1 ? 4 : 3 * v->k->lanes;
-    return lines * (60 + vector * (double)ckci_ceil_div(xb, v->k->lanes));
+    int turns = ckci_along_turns(v, v->read, v->red), quick = turns && v->kind->size == 4 && v->red >= 8;
+    double vector = v->read->stride[5] * axis[2].read_step == 1 ? 4
+                    : quick                                     ? 0.5 * v->k->lanes
+                                                                : (turns ? 1.5 : 3) * v->k->lanes;
+    return lines * ((turns ? 20 : 60) + vector * (double)ckci_ceil_div(xb, v->k->lanes));
 }
 
 /* and of all. */
@@ -10418,7 +10592,7 @@ CKCI_FN double ckci_along_cost(const ckci_view *v, int64_t limit)
                      (double)axis[1].count * (double)ckci_ceil_div(axis[2].count, v->k->lanes);
     double taps = (double)v->taps * (double)v->red / phases;
     double write = to->stride[5] * axis[2].write_step == 1 ? 5 : 3 * lanes;
-    double tiles = (double)ckci_saturating_mul(t.items, t.some);
+    double tiles = (double)(v->p->g * v->p->n) * (double)(t.items / ckci_max(t.sets, 1));
     return vectors * (double)v->cols * (taps * ckci_tap_cost(v) + write) +
            tiles * (600 + ckci_along_read_cost(v, axis, t.yb, t.xb) +
                     (double)v->cols * (double)v->taps * (double)v->red * 4) +
@@ -10437,7 +10611,7 @@ CKCI_FN int ckci_better_along(const ckci_view *v, const ckci_direct_tiles *lines
     *cost = ckci_direct_cost(v, lines);
     if (ckci_goes_along(v, limit)) {
         double along = ckci_along_cost(v, limit);
-        if (along < *cost || lines->bytes > limit) {
+        if (along < *cost || lines->bytes > limit || v->red > CKCI_DIRECT_RED) {
             *cost = along;
             return 1;
         }
@@ -10455,7 +10629,7 @@ CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
     }
-    CKCI_TRY(ckci_direct_takes(&v, err));
+    CKCI_TRY(ckci_direct_takes(&v, ckci_goes_along(&v, f->limit), err));
     ckci_direct_tiles lines = ckci_find_direct_tiles(&v, threads, f->limit);
     if (!ckci_better_along(&v, &lines, f->limit, &cost)) {
         return ckci_fit_direct_view(f, &v, err);
@@ -10929,6 +11103,7 @@ CKCI_FN ckci_along_shares ckci_find_along_shares(const ckci_view *v, int32_t spl
     memset(&a, 0, sizeof a);
     ckci_phase(v, 0, axis);
     a.numbers = v->taps * v->red;
+    t->red = v->red;
     a.sums = ckci_line_up((ckci_round_up(a.numbers, CKCI_TAPS) + 1) * lanes * size);
     a.totals = ckci_total_bytes(v->kind, a.numbers * lanes);
     for (int stack = 0; stack < 2; stack++) {
@@ -11038,7 +11213,7 @@ CKCI_FN void ckci_along_unit(const ckci_along_weight_job *job, const ckci_axis a
         table[2 * entry] = table[0];
         table[2 * entry + 1] = (int32_t)ckci_round_up(numbers, CKCI_TAPS);
     }
-    ckci_along_gather(v, axis, &wy, &wx, group, n, q[0], lines);
+    ckci_along_gather(v, axis, &wy, &wx, group, n, q[0], 0, v->red, lines);
     for (int64_t y = 0; y < yb; y++) {
         int64_t at = group * dy->stride[0] + n * dy->stride[1] + column * dy->stride[2] +
                      q[0] * dy->stride[3] + (q[1] + y) * dy->stride[4] + q[2] * dy->stride[5];
@@ -11135,10 +11310,9 @@ CKCI_FN double ckci_direct_weight_cost(const ckci_view *v, const ckci_direct_til
     spread += ckci_lanes_apart(v, &v->p->t[CKCI_OUT], v->cols, 1, (double)t->xb);
     /* a unit begins with its table */
     double tables = v->red == 1 && v->cols == 1 ? 0 : (double)t->units * taps * 20;
-    return (double)t->blocks *
-               ((positions * (taps * each + spread) + tables) * ckci_idle(t->blocks * t->split) +
-                taps * (double)(t->split + 8 * v->k->lanes)) +
-           4000;
+    double work = (double)t->blocks * (positions * (taps * each + spread) + tables);
+    return work * ckci_idle(work, t->blocks * t->split) +
+           (double)t->blocks * taps * (double)(t->split + 8 * v->k->lanes) + 4000;
 }
 
 CKCI_FN double ckci_along_weight_cost(const ckci_view *v, const ckci_along_shares *a)
@@ -11152,9 +11326,8 @@ CKCI_FN double ckci_along_weight_cost(const ckci_view *v, const ckci_along_share
     double gradient = v->p->t[CKCI_OUT].stride[5] == 1 ? 4 : 3 * lanes;
     double units = (double)a->units *
                    (300 + taps * 25 + 60 * (double)t->yb + ckci_along_read_cost(v, axis, t->yb, t->xb));
-    return (double)ckci_all_lanes(v) *
-               ((vectors * (taps * ckci_tap_cost(v) + gradient) + units) * ckci_idle(t->items) +
-                taps * lanes * (double)a->split) +
+    double work = (double)ckci_all_lanes(v) * (vectors * (taps * ckci_tap_cost(v) + gradient) + units);
+    return work * ckci_idle(work, t->items) + (double)ckci_all_lanes(v) * taps * lanes * (double)a->split +
            4000;
 }
 
@@ -11182,7 +11355,7 @@ CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_view v = ckci_make_view(&f->p->conv, f->features);
     int32_t threads = f->plan->device.threads;
-    CKCI_TRY(ckci_direct_takes(&v, err));
+    CKCI_TRY(ckci_direct_takes(&v, 0, err));
     ckci_direct_tiles t = ckci_find_direct_weight_tiles(&v, f->split_k, threads, f->limit);
     if (ckci_weight_better_along(&v, &t, f->split_k, f->limit, &f->cost)) {
         ckci_along_shares a = ckci_find_along_shares(&v, f->split_k, threads, f->limit);
@@ -11240,6 +11413,275 @@ CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem 
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>cpu-turn
+  Convolutions of tensors whose positions lie side by side (channels first) as ones of copies whose channels
+  do: what is read is turned into workspace before, what is written out of it after, with its epilogue. Small
+  planes make short rows, where a call for each channel's row costs more than the arithmetic; turned, all
+  channels of a position are one row, and every number is moved once each way. Any instance of cpu/ computes
+  between the two; the plan keeps which tensors are turned. An item owns some channels of one batch entry.
+*/
+enum { CKCI_TURN_ROWS = 32, CKCI_TURN_COLUMNS = 64 }; /* channels of an item; positions of a buffer */
+
+/* Elements between neighbours of all groups' channels; 0: they do not lie evenly, or need not be turned. */
+CKCI_FN int64_t ckci_turn_step(const ckci_tensor *t)
+{
+    int64_t step = t->len[2] == 1 ? t->stride[0] : t->stride[2];
+    int even = t->len[0] == 1 || t->len[2] == 1 || t->stride[0] == t->len[2] * t->stride[2];
+    int planes = t->stride[5] == 1 && t->len[3] * t->len[4] * t->len[5] > 1;
+    return even && planes && step > 1 && t->len[0] * t->len[2] > 1 ? step : 0;
+}
+
+/* The problem with turned copies of in and out, those of which `mask` has a bit (1 << CKCI_IN ...), from `ws`
+   on. Returns their bytes. */
+CKCI_FN int64_t ckci_turn_conv(const ckci_conv *p, int64_t mask, unsigned char *ws, ckci_conv *q)
+{
+    const ckci_kind *kind = ckci_find_kind(p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI].compute);
+    int64_t bytes = 0;
+    *q = *p;
+    for (int i = 0; i < 3; i++) {
+        ckci_tensor *t = &q->t[i];
+        if (!(mask >> i & 1)) {
+            continue;
+        }
+        ckconv_dtype compute = t->compute;
+        ckci_dense_mid(t, kind->dtype, t->len[0], t->len[1], t->len[2], t->len + 3, ws ? ws + bytes : NULL);
+        t->compute = compute; /* says which kind of number it is: values are rounded to it already */
+        memset(&t->op, 0, sizeof t->op);
+        bytes =
+            ckci_saturating_add(bytes, ckci_line_up(ckci_saturating_mul(ckci_count(&p->t[i]), kind->size)));
+        if (i == ckci_written(p->op)) {
+            q->num_d = 0;
+        }
+    }
+    return bytes;
+}
+
+typedef struct ckci_turn_job {
+    const ckci_kind *kind;
+    const ckci_kernels *k;
+    const ckci_tensor *t;
+    ckci_target target; /* of what is written */
+    unsigned char *dense;
+    int64_t step, blocks, run, lines; /* positions side by side, and how many such lines a channel has */
+} ckci_turn_job;
+
+/* Positions that lie in one run: whole planes, if rows are neighbours. */
+CKCI_FN void ckci_turn_lines(ckci_turn_job *job, int whole)
+{
+    const ckci_tensor *t = job->t;
+    int axis = 5;
+    job->run = t->len[5];
+    while (whole && axis > 3 && (t->stride[axis - 1] == job->run || t->len[axis - 1] == 1)) {
+        job->run *= t->len[--axis];
+    }
+    job->lines = t->len[3] * t->len[4] * t->len[5] / ckci_max(job->run, 1);
+}
+
+/* Line `line` of a channel, in elements, and its place. */
+CKCI_FN int64_t ckci_turn_line(const ckci_turn_job *job, int64_t line, int64_t at[6])
+{
+    int64_t first = line * job->run, rows = first / job->t->len[5];
+    at[5] = first % job->t->len[5];
+    at[4] = rows % job->t->len[4];
+    at[3] = rows / job->t->len[4];
+    return at[3] * job->t->stride[3] + at[4] * job->t->stride[4] + at[5];
+}
+
+CKCI_FN void ckci_turn_in_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    double buffer[8 * CKCI_TURN_COLUMNS];
+    const ckci_turn_job *job = (const ckci_turn_job *)context;
+    const ckci_tensor *t = job->t;
+    int64_t size = job->kind->size, channels = t->len[0] * t->len[2], n = item / job->blocks, at[6];
+    int64_t first = item % job->blocks * CKCI_TURN_ROWS, rows = ckci_min(channels - first, CKCI_TURN_ROWS);
+    int bare = t->plain && t->dtype == job->kind->dtype && (uintptr_t)t->p % (uintptr_t)size == 0;
+    unsigned char *dense = job->dense + (n * job->lines * job->run * channels + first) * size;
+    (void)scratch;
+    for (int64_t line = 0; line < job->lines; line++, dense += job->run * channels * size) {
+        int64_t from = n * t->stride[1] + first * job->step + ckci_turn_line(job, line, at);
+        if (bare) {
+            job->k->turn(rows, job->run, t->p + from * size, job->step, dense, channels);
+            continue;
+        }
+        for (int64_t r = 0, some; r < rows; r += some) {
+            some = ckci_min(rows - r, 8);
+            for (int64_t x = 0, wide; x < job->run; x += wide) {
+                wide = ckci_min(job->run - x, CKCI_TURN_COLUMNS);
+                for (int64_t i = 0; i < some; i++) {
+                    job->kind->read(t, from + (r + i) * job->step + x, 1, wide,
+                                    (unsigned char *)buffer + i * wide * size);
+                }
+                job->k->turn(some, wide, buffer, wide, dense + (x * channels + r) * size, channels);
+            }
+        }
+    }
+}
+
+CKCI_FN void ckci_turn_out_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    double buffer[8 * CKCI_TURN_COLUMNS];
+    const ckci_turn_job *job = (const ckci_turn_job *)context;
+    const ckci_tensor *t = job->t;
+    int64_t size = job->kind->size, channels = t->len[0] * t->len[2], n = item / job->blocks, at[6];
+    int64_t first = item % job->blocks * CKCI_TURN_ROWS, rows = ckci_min(channels - first, CKCI_TURN_ROWS);
+    int bare = job->run > t->len[5] || job->target.t.dtype == job->kind->dtype;
+    const unsigned char *dense = job->dense + (n * job->lines * job->run * channels + first) * size;
+    (void)scratch;
+    bare = bare && job->target.t.op.kind == CKCONV_PASS && (uintptr_t)t->p % (uintptr_t)size == 0;
+    at[1] = n;
+    for (int64_t line = 0; line < job->lines; line++, dense += job->run * channels * size) {
+        int64_t to = n * t->stride[1] + first * job->step + ckci_turn_line(job, line, at), x0 = at[5];
+        if (bare) {
+            job->k->turn(job->run, rows, dense, channels, t->p + to * size, job->step);
+            continue;
+        }
+        for (int64_t r = 0, some; r < rows; r += some) {
+            some = ckci_min(rows - r, 8);
+            for (int64_t x = 0, wide; x < job->run; x += wide) {
+                wide = ckci_min(job->run - x, CKCI_TURN_COLUMNS);
+                job->k->turn(wide, some, dense + (x * channels + r) * size, channels, buffer, wide);
+                for (int64_t i = 0; i < some; i++) {
+                    at[0] = (first + r + i) / t->len[2];
+                    at[2] = (first + r + i) % t->len[2];
+                    at[5] = x0 + x;
+                    job->kind->write(&job->target, at, 5, wide, (unsigned char *)buffer + i * wide * size);
+                }
+            }
+        }
+    }
+}
+
+/* Turns tensor i of p to or from its copy in q. */
+CKCI_FN void ckci_turn_tensor(const ckci_conv *p, const ckci_conv *q, int i, int32_t features,
+                              int32_t threads)
+{
+    ckci_turn_job job;
+    int written = i == ckci_written(p->op);
+    memset(&job, 0, sizeof job);
+    job.kind = ckci_find_kind(q->t[i].dtype);
+    job.k = ckci_find_kernels(features, job.kind->dtype);
+    job.t = &p->t[i];
+    job.dense = q->t[i].p;
+    job.step = ckci_turn_step(job.t);
+    job.blocks = ckci_ceil_div(job.t->len[0] * job.t->len[2], CKCI_TURN_ROWS);
+    if (written) {
+        job.target = ckci_make_target(p);
+    }
+    /* an epilogue goes along x */
+    ckci_turn_lines(&job, !written || (job.t->op.kind == CKCONV_PASS && job.t->dtype == job.kind->dtype));
+    ckci_parallel(threads, job.t->len[1] * job.blocks, written ? ckci_turn_out_item : ckci_turn_in_item, &job,
+                  NULL, 0);
+}
+
+/* What turning costs: a vector of numbers, and a call for some rows of a line. Conversions go number by
+   number. */
+CKCI_FN double ckci_turn_cost(const ckci_conv *p, int64_t mask, int32_t features)
+{
+    double cost = 1500;
+    for (int i = 0; i < 3; i++) {
+        const ckci_tensor *t = &p->t[i];
+        ckci_turn_job job;
+        if (!(mask >> i & 1)) {
+            continue;
+        }
+        job.t = t;
+        ckci_turn_lines(&job, 1);
+        const ckci_kind *kind = ckci_find_kind(p->t[CKCI_WEI].compute);
+        int32_t lanes = ckci_find_kernels(features, kind->dtype)->lanes;
+        int bare =
+            t->dtype == kind->dtype && (i == ckci_written(p->op) ? t->op.kind == CKCONV_PASS : t->plain);
+        double each = kind->size == 4 && lanes > 4 && job.run >= 8 && t->len[0] * t->len[2] >= 8 ? 0.35 : 1.6;
+        cost += (double)ckci_count(t) * (bare ? each : 3 + each);
+        cost += 40 * (double)job.lines * (double)t->len[1] *
+                (double)ckci_ceil_div(t->len[0] * t->len[2], CKCI_TURN_ROWS);
+    }
+    return cost;
+}
+
+typedef ckconv_status (*ckci_fit_kernel)(ckci_fit *f, ckconv_error *err);
+typedef void (*ckci_run_kernel)(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                                unsigned char *ws, int32_t features);
+
+/* The fit of `inner`, or of `inner` between turns where that costs less: decided for one thread, so that
+   results do not depend on how many there are. */
+CKCI_FN ckconv_status ckci_fit_turned(ckci_fit *f, ckci_fit_kernel inner, ckconv_error *err)
+{
+    const ckci_conv *p = &f->p->conv;
+    int64_t mask = 0;
+    f->plan->tune[CKCI_TUNE_TURNED] = 0;
+    for (int i = 0; i < 3 && CKCI_HAS_CHANNELS_FIRST; i++) {
+        mask |= i != CKCI_WEI && ckci_turn_step(&p->t[i]) > 0 ? (int64_t)1 << i : 0;
+    }
+    if (mask == 0) {
+        return inner(f, err);
+    }
+    ckci_problem q;
+    int64_t bytes = ckci_turn_conv(p, mask, NULL, &q.conv);
+    ckconv_plan plan = *f->plan;
+    ckci_fit one = *f, turned = *f;
+    plan.device.threads = 1;
+    one.plan = turned.plan = &plan;
+    turned.p = &q;
+    turned.limit = f->limit - bytes;
+    ckconv_status s = bytes <= f->limit ? inner(&turned, NULL) : (ckconv_status)CKCONV_ERR_WORKSPACE;
+    double turn = ckci_turn_cost(p, mask, f->features);
+    if (s != CKCONV_OK || (inner(&one, NULL) == CKCONV_OK && one.cost <= turned.cost + turn)) {
+        return inner(f, err);
+    }
+    turned.plan = f->plan;
+    CKCI_TRY(inner(&turned, err));
+    f->cost = turned.cost + turn;
+    f->plan->tune[CKCI_TUNE_TURNED] = mask;
+    f->plan->workspace_bytes += bytes;
+    f->plan->launches += (int32_t)((mask & 1) + (mask >> 2 & 1));
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_turned(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                             unsigned char *ws, int32_t features, ckci_run_kernel inner)
+{
+    int64_t mask = plan->tune[CKCI_TUNE_TURNED], limit = ckci_plan_limit(plan);
+    int written = ckci_written(p->conv.op);
+    if (mask == 0) {
+        inner(plan, p, args, ws, features);
+        return;
+    }
+    ckconv_plan rest = *plan;
+    ckci_problem q;
+    int64_t bytes = ckci_turn_conv(&p->conv, mask, ws, &q.conv);
+    if (limit < CKCI_MAX_BYTES) {
+        rest.tune[CKCI_TUNE_LIMIT] = limit > bytes ? limit - bytes + CKCI_ALIGN : -1;
+    }
+    rest.tune[CKCI_TUNE_STACK] = 0;
+    for (int i = 0; i < 3; i++) {
+        if ((mask >> i & 1) && i != written) {
+            ckci_turn_tensor(&p->conv, &q.conv, i, features, plan->device.threads);
+        }
+    }
+    inner(&rest, &q, args, ws + bytes, features);
+    if (mask >> written & 1) {
+        ckci_turn_tensor(&p->conv, &q.conv, written, features, plan->device.threads);
+    }
+}
+
+/* The same for each family. */
+#define CKCI_TURNED(NAME)                                                                                    \
+    CKCI_FN ckconv_status ckci_fit_turned_##NAME(ckci_fit *f, ckconv_error *err)                             \
+    {                                                                                                        \
+        return ckci_fit_turned(f, ckci_fit_##NAME, err);                                                     \
+    }                                                                                                        \
+    CKCI_FN void ckci_run_turned_##NAME(const ckconv_plan *plan, const ckci_problem *p,                      \
+                                        const ckconv_args *args, unsigned char *ws, int32_t features)        \
+    {                                                                                                        \
+        ckci_run_turned(plan, p, args, ws, features, ckci_run_##NAME);                                       \
+    }
+CKCI_TURNED(gather)
+CKCI_TURNED(weight)
+CKCI_TURNED(direct)
+CKCI_TURNED(direct_weight)
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>cpu-pair
   One convolution of a pair, by whichever of the two families costs less, and both of them fused: an item then
   owns a tile of output positions in all channels and keeps mid in its scratch. Without workspace for that,
@@ -11281,7 +11723,7 @@ CKCI_FN ckci_stage ckci_make_stage(const ckci_conv *p, ckci_conv *paired, int32_
     s.gather.target = s.line.target = ckci_make_target(p);
     s.packed = s.gather.t.packed;
     s.scratch = s.gather.t.scratch;
-    if (ckci_direct_takes(&s.line.v, NULL) == CKCONV_OK) {
+    if (ckci_direct_takes(&s.line.v, 0, NULL) == CKCONV_OK) {
         s.line.t = ckci_find_direct_tiles(&s.line.v, threads, CKCI_MAX_BYTES - 1);
         s.direct = s.line.t.bytes < CKCI_MAX_BYTES && s.line.t.packed > 0 &&
                    s.line.t.lines < ((int64_t)1 << 30) &&
@@ -12800,7 +13242,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
         ckci_parallel(threads, p.n * p.g, ckci_norm_fwd_item, &w, ws, 0);
         return;
     }
-    if (plan->workspace_bytes > 0 && params) {
+    if (ws && params) {
         w.sums = (double *)(void *)ws;
     }
     if (rows && (args->din || w.sums)) {
@@ -12853,6 +13295,14 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 #undef CKCI_R8
 #undef CKCI_R9
 #undef CKCI_COPY_KERNEL
+#undef CKCI_TURN_SCALAR
+#undef CKCI_TURN_LOAD
+#undef CKCI_TURN_ONES
+#undef CKCI_TURN_TWOS
+#undef CKCI_TURN_FOURS
+#undef CKCI_TURN_EIGHT
+#undef CKCI_TURNED
+#undef CKCI_ADD_COST
 #undef CKCI_NORM_ROWS
 #undef CKCI_NORM_DOUBLES
 #undef CKCI_NORM_FACTOR
@@ -19662,18 +20112,20 @@ CKCI_FN int32_t ckci_cpu_features(void)
 /* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features
    it needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
 #define CKCI_CPU_ROWS(X, ISA, FEATURES, TM, TN, VL)                                                          \
-    X(cpu_gemm_fwd_##ISA, CPU, SINGLE_STAGE, FWD, FEATURES, TM, TN, VL, ckci_fit_gather, ckci_run_gather)    \
-    X(cpu_gemm_bwd_data_##ISA, CPU, SINGLE_STAGE, BWD_DATA, FEATURES, TM, TN, VL, ckci_fit_gather,           \
-      ckci_run_gather)                                                                                       \
-    X(cpu_gemm_bwd_weight_##ISA, CPU, SINGLE_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL, ckci_fit_weight,       \
-      ckci_run_weight)                                                                                       \
-    X(cpu_gemm_bwd_weight_split_##ISA, CPU, TWO_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL, ckci_fit_weight,    \
-      ckci_run_weight)                                                                                       \
-    X(cpu_direct_fwd_##ISA, CPU, DIRECT, FWD, FEATURES, 14, VL, VL, ckci_fit_direct, ckci_run_direct)        \
-    X(cpu_direct_bwd_data_##ISA, CPU, DIRECT, BWD_DATA, FEATURES, 14, VL, VL, ckci_fit_direct,               \
-      ckci_run_direct)                                                                                       \
-    X(cpu_direct_bwd_weight_##ISA, CPU, DIRECT, BWD_WEIGHT, FEATURES, 9, VL, VL, ckci_fit_direct_weight,     \
-      ckci_run_direct_weight)                                                                                \
+    X(cpu_gemm_fwd_##ISA, CPU, SINGLE_STAGE, FWD, FEATURES, TM, TN, VL, ckci_fit_turned_gather,              \
+      ckci_run_turned_gather)                                                                                \
+    X(cpu_gemm_bwd_data_##ISA, CPU, SINGLE_STAGE, BWD_DATA, FEATURES, TM, TN, VL, ckci_fit_turned_gather,    \
+      ckci_run_turned_gather)                                                                                \
+    X(cpu_gemm_bwd_weight_##ISA, CPU, SINGLE_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL,                        \
+      ckci_fit_turned_weight, ckci_run_turned_weight)                                                        \
+    X(cpu_gemm_bwd_weight_split_##ISA, CPU, TWO_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL,                     \
+      ckci_fit_turned_weight, ckci_run_turned_weight)                                                        \
+    X(cpu_direct_fwd_##ISA, CPU, DIRECT, FWD, FEATURES, 14, VL, VL, ckci_fit_turned_direct,                  \
+      ckci_run_turned_direct)                                                                                \
+    X(cpu_direct_bwd_data_##ISA, CPU, DIRECT, BWD_DATA, FEATURES, 14, VL, VL, ckci_fit_turned_direct,        \
+      ckci_run_turned_direct)                                                                                \
+    X(cpu_direct_bwd_weight_##ISA, CPU, DIRECT, BWD_WEIGHT, FEATURES, 9, VL, VL,                             \
+      ckci_fit_turned_direct_weight, ckci_run_turned_direct_weight)                                          \
     X(cpu_fused_conv_conv_##ISA, CPU, FUSED, CONV_CONV_FWD, FEATURES, TM, TN, VL, ckci_fit_pair,             \
       ckci_run_pair)                                                                                         \
     X(cpu_unfused_conv_conv_##ISA, CPU, UNFUSED, CONV_CONV_FWD, FEATURES, TM, TN, VL, ckci_fit_pair,         \
@@ -20233,10 +20685,10 @@ CKCI_FN int ckci_known_name(const char *name)
 }
 
 /* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far
-   longer: at least about 20 microseconds of work for each thread. Results do not depend on it. */
+   longer. Results do not depend on it. */
 CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
-    double most = cost / 32768;
+    double most = cost / CKCI_THREAD_COST;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
 }
 
@@ -20392,6 +20844,29 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
     return CKCONV_OK;
 }
 
+/* A CPU plan under a limit may have its workspace on the stack instead: where the whole block is enough, and
+   is so whatever the number of threads: of a group norm, whose workspace does not depend on it, and of what is
+   too small for two. It does where that costs no more than what the limit leaves. */
+CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
+                                  int32_t only, double cost)
+{
+    ckconv_plan trial = *plan;
+    double other;
+    if (plan->engine != CKCONV_ENGINE_CPU || plan->tune[CKCI_TUNE_LIMIT] == 0 ||
+        plan->tune[CKCI_TUNE_LIMIT] >= CKCI_STACK) {
+        return;
+    }
+    trial.tune[CKCI_TUNE_STACK] = CKCI_STACK;
+    trial.workspace_bytes = 0;
+    if (ckci_select(&trial, p, o, only, &other, NULL) == CKCONV_OK && other <= cost &&
+        trial.workspace_bytes > ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) &&
+        (plan->op >= CKCONV_GROUPNORM_FWD || other < 2 * CKCI_THREAD_COST)) {
+        *plan = trial;
+        plan->tune[CKCI_TUNE_STACK] = trial.workspace_bytes;
+        plan->workspace_bytes = 0;
+    }
+}
+
 CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
                                      ckconv_plan *part, double *cost, ckconv_error *err)
 {
@@ -20453,6 +20928,9 @@ CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
     ckci_drop_axes(plan->op, p);
     if (plan->engine == CKCONV_ENGINE_GPU && plan->op <= CKCONV_BWD_WEIGHT) {
         ckci_fold_patches(&p->conv, 16 / (int64_t)ckci_size(p->conv.t[CKCI_IN].dtype));
+    }
+    if (plan->engine == CKCONV_ENGINE_CPU && plan->op <= CKCONV_BWD_WEIGHT) {
+        ckci_merge_axes(&p->conv);
     }
 }
 
@@ -20547,6 +21025,7 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     double cost;
     CKCI_TRY(ckci_select(&plan, problem, &o, only, &cost, err));
+    ckci_select_on_stack(&plan, problem, &o, only, cost);
     plan.magic = CKCI_MAGIC;
     plan.version = CKCONV_VERSION;
     plan.check = ckci_plan_check(&plan);
@@ -21455,6 +21934,22 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     return instance->list(plan, p, args, ws, &instance->tile, &e, err);
 }
 
+/* A run whose workspace is a block on the stack. */
+typedef struct ckci_stack_run {
+    const ckconv_plan *plan;
+    const ckci_problem *p;
+    const ckconv_args *args;
+    const ckci_instance *instance;
+} ckci_stack_run;
+
+CKCI_FN void ckci_stack_run_item(const void *context, int64_t item, unsigned char *block)
+{
+    const ckci_stack_run *r = (const ckci_stack_run *)context;
+    uintptr_t past = (uintptr_t)block % CKCI_ALIGN;
+    (void)item;
+    r->instance->run(r->plan, r->p, r->args, block + (past ? CKCI_ALIGN - past : 0), r->instance->features);
+}
+
 CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                     size_t workspace_bytes, void *stream, ckconv_error *err)
 {
@@ -21472,7 +21967,16 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
                          "the plan uses CPU features (%d) that this CPU lacks (%d)",
                          (int)plan->device.features, (int)ckci_cpu_features());
     }
-    instance->run(plan, &p, args, ws, instance->features);
+    if (plan->tune[CKCI_TUNE_STACK] > 0) {
+        ckci_stack_run r;
+        r.plan = plan;
+        r.p = &p;
+        r.args = args;
+        r.instance = instance;
+        ckci_run_on_stack(ckci_stack_run_item, &r, 0);
+    } else {
+        instance->run(plan, &p, args, ws, instance->features);
+    }
     return ckci_ok(err);
 }
 
@@ -21723,7 +22227,8 @@ CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t siz
     o.split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
     ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o,
                                      &plan->device, -1, &p, NULL);
-    if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0)) {
+    if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) ||
+        free_plan.workspace_bytes <= plan->tune[CKCI_TUNE_STACK]) {
         return at;
     }
     return ckci_append(text, size, at,
@@ -21794,6 +22299,12 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                      (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "s",
                      CKCI_LL(plan->grid[0]), (int)plan->block[0], plan->block[0] == 1 ? "" : "s",
                      CKCI_LL(plan->workspace_bytes));
+    if (plan->tune[CKCI_TUNE_STACK] > 0) {
+        at = ckci_append(text, size, at, ", %lld on the stack", CKCI_LL(plan->tune[CKCI_TUNE_STACK]));
+    }
+    if (plan->tune[CKCI_TUNE_TURNED] != 0) {
+        at = ckci_append(text, size, at, ", of copies with channels side by side");
+    }
     at = ckci_append(text, size, at, "; %s", ckci_why(plan, &p, instance->family));
     return ckci_append_limit(plan, text, size, at);
 }

@@ -1159,7 +1159,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
         ckci_parallel(threads, p.n * p.g, ckci_norm_fwd_item, &w, ws, 0);
         return;
     }
-    if (plan->workspace_bytes > 0 && params) {
+    if (ws && params) {
         w.sums = (double *)(void *)ws;
     }
     if (rows && (args->din || w.sums)) {

@@ -469,11 +469,18 @@ CKCI_FN int ckci_has_twins(const ckci_view *v)
            v->kind->dtype == CKCONV_F32 && (v->p->n > 1 || (v->p->n == 1 && v->p->output[0] > 1));
 }
 
-/* What 16 threads lose on so many items: the choice is made by shape alone, alike in all families. */
-CKCI_INLINE double ckci_idle(int64_t items)
+/* What 16 threads lose on so many items, or as many as the work is worth (see ckci_useful_threads): the choice
+   is made by shape alone, alike in all families. */
+CKCI_INLINE double ckci_idle(double work, int64_t items)
 {
-    return (double)ckci_round_up(items, 16) / (double)ckci_max(items, 1);
+    int64_t threads = work < CKCI_THREAD_COST        ? 1
+                      : work < 16 * CKCI_THREAD_COST ? (int64_t)(work / CKCI_THREAD_COST)
+                                                     : 16;
+    return (double)ckci_round_up(items, threads) / (double)ckci_max(items, 1);
 }
+
+/* Parts are added in doubles, number by number. */
+#define CKCI_ADD_COST 1.2
 
 CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
 {
@@ -520,8 +527,8 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
                           : rows / v.k->outer_rows * 2;
     double pack = (double)t.blocks_n * runs * patch + (double)t.blocks_m * gradient;
     double work = (double)p->g * positions * (rows * vectors * (v.twins ? 0.55 : 1.1) + pack) + 2000;
-    double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
-    f->cost = work * ckci_idle(t.items) + sums;
+    double sums = (double)p->g * rows * vectors * (8 + CKCI_ADD_COST * lanes * (double)t.split);
+    f->cost = work * ckci_idle(work, t.items) + sums;
     return CKCONV_OK;
 }
 
