@@ -8649,6 +8649,22 @@ CKCI_INLINE int64_t ckci_weight_planes(const ckci_view *v)
     return v->twins ? ckci_ceil_div(v->p->n * v->p->output[0], 2) : v->p->n;
 }
 
+enum { CKCI_LEAST_ROWS = 48 }; /* outputs of a unit */
+
+/* Threads that work is worth (see ckci_useful_threads), 16 at most, and what they lose on so many items: choices
+   are made by shape alone, alike in all families. */
+CKCI_INLINE int64_t ckci_worth(double work)
+{
+    return work < CKCI_THREAD_COST        ? 1
+           : work < 16 * CKCI_THREAD_COST ? (int64_t)(work / CKCI_THREAD_COST)
+                                          : 16;
+}
+
+CKCI_INLINE double ckci_idle(double work, int64_t items)
+{
+    return (double)ckci_round_up(items, ckci_worth(work)) / (double)ckci_max(items, 1);
+}
+
 /* A patch per unit of nb x yb x xb outputs; 0 where im2col rows are better. */
 CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
 {
@@ -8688,6 +8704,17 @@ CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
     while (t->yb == y && t->xb == x && t->nb < n && (t->nb + 1) * y * x <= CKCI_BLOCK_ROWS &&
            (t->nb + 1) * t->entries * t->cb * size <= CKCI_PATCH_BYTES) {
         t->nb++;
+    }
+    /* two units for each thread that the work is worth, if they do not become too small */
+    double work = (double)(v->p->g * n * axis[0].count) * (double)(y * x) * (double)v->cols * 1.1 *
+                  (double)(v->taps * ckci_ceil_div(v->red, lanes));
+    int64_t threads = 2 * ckci_worth(work), others = v->p->g * ckci_ceil_div(v->red, t->cb) * axis[0].count;
+    while (t->nb > 1 && t->nb * y * x > 2 * CKCI_LEAST_ROWS && others * ckci_ceil_div(n, t->nb) < threads) {
+        t->nb = ckci_ceil_div(t->nb, 2);
+    }
+    while (t->nb == 1 && t->yb > 1 && t->yb * t->xb > 2 * CKCI_LEAST_ROWS &&
+           others * n * ckci_ceil_div(y, t->yb) * ckci_ceil_div(x, t->xb) < threads) {
+        t->yb = ckci_ceil_div(t->yb, 2);
     }
     t->yb = ckci_ceil_div(y, ckci_ceil_div(y, t->yb));
     t->xb = ckci_ceil_div(x, ckci_ceil_div(x, t->xb));
@@ -9102,16 +9129,6 @@ CKCI_FN int ckci_has_twins(const ckci_view *v)
     return v->k != NULL && x->plain && dy->plain && x->dtype == CKCONV_BF16 && dy->dtype == CKCONV_BF16 &&
            (x->stride[2] == 1 || v->red == 1) && (dy->stride[2] == 1 || v->cols == 1) &&
            v->kind->dtype == CKCONV_F32 && (v->p->n > 1 || (v->p->n == 1 && v->p->output[0] > 1));
-}
-
-/* What 16 threads lose on so many items, or as many as the work is worth (see ckci_useful_threads): the choice
-   is made by shape alone, alike in all families. */
-CKCI_INLINE double ckci_idle(double work, int64_t items)
-{
-    int64_t threads = work < CKCI_THREAD_COST        ? 1
-                      : work < 16 * CKCI_THREAD_COST ? (int64_t)(work / CKCI_THREAD_COST)
-                                                     : 16;
-    return (double)ckci_round_up(items, threads) / (double)ckci_max(items, 1);
 }
 
 /* Parts are added in doubles, number by number. */
@@ -10594,7 +10611,7 @@ CKCI_FN double ckci_along_cost(const ckci_view *v, int64_t limit)
     double write = to->stride[5] * axis[2].write_step == 1 ? 5 : 3 * lanes;
     double tiles = (double)(v->p->g * v->p->n) * (double)(t.items / ckci_max(t.sets, 1));
     return vectors * (double)v->cols * (taps * ckci_tap_cost(v) + write) +
-           tiles * (600 + ckci_along_read_cost(v, axis, t.yb, t.xb) +
+           tiles * (400 + ckci_along_read_cost(v, axis, t.yb, t.xb) +
                     (double)v->cols * (double)v->taps * (double)v->red * 4) +
            4000;
 }
@@ -11420,7 +11437,11 @@ CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem 
   channels of a position are one row, and every number is moved once each way. Any instance of cpu/ computes
   between the two; the plan keeps which tensors are turned. An item owns some channels of one batch entry.
 */
-enum { CKCI_TURN_ROWS = 32, CKCI_TURN_COLUMNS = 64 }; /* channels of an item; positions of a buffer */
+enum {
+    CKCI_TURN_ROWS = 32,     /* channels of an item */
+    CKCI_TURN_COLUMNS = 64,  /* positions of a buffer */
+    CKCI_TURN_NEAR = 1 << 19 /* bytes of a copy that stays in L2; others cost twice the time */
+};
 
 /* Elements between neighbours of all groups' channels; 0: they do not lie evenly, or need not be turned. */
 CKCI_FN int64_t ckci_turn_step(const ckci_tensor *t)
@@ -11591,6 +11612,7 @@ CKCI_FN double ckci_turn_cost(const ckci_conv *p, int64_t mask, int32_t features
         int bare =
             t->dtype == kind->dtype && (i == ckci_written(p->op) ? t->op.kind == CKCONV_PASS : t->plain);
         double each = kind->size == 4 && lanes > 4 && job.run >= 8 && t->len[0] * t->len[2] >= 8 ? 0.35 : 1.6;
+        each *= ckci_count(t) * kind->size > CKCI_TURN_NEAR ? 2 : 1;
         cost += (double)ckci_count(t) * (bare ? each : 3 + each);
         cost += 40 * (double)job.lines * (double)t->len[1] *
                 (double)ckci_ceil_div(t->len[0] * t->len[2], CKCI_TURN_ROWS);
@@ -12751,8 +12773,9 @@ CKCI_FN void ckci_norm_form(ckci_norm_work *w, const ckci_tensor *const *t, int 
             w->copies = ckci_max(ckci_min(x, most), 1);
             w->copies -= w->copies > even ? w->copies % even : 0;
         }
+        /* an item for each thread and no more: part of a row leaves the rest of its cache lines unread */
         while (!few && w->groups > 1 && w->groups * p->c > 32 &&
-               p->n * ckci_ceil_div(p->g, w->groups) < 4 * threads) {
+               p->n * ckci_ceil_div(p->g, w->groups) < threads) {
             w->groups = ckci_ceil_div(w->groups, 2);
         }
     } else {

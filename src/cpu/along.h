@@ -378,7 +378,7 @@ CKCI_FN double ckci_along_cost(const ckci_view *v, int64_t limit)
     double write = to->stride[5] * axis[2].write_step == 1 ? 5 : 3 * lanes;
     double tiles = (double)(v->p->g * v->p->n) * (double)(t.items / ckci_max(t.sets, 1));
     return vectors * (double)v->cols * (taps * ckci_tap_cost(v) + write) +
-           tiles * (600 + ckci_along_read_cost(v, axis, t.yb, t.xb) +
+           tiles * (400 + ckci_along_read_cost(v, axis, t.yb, t.xb) +
                     (double)v->cols * (double)v->taps * (double)v->red * 4) +
            4000;
 }

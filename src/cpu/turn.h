@@ -12,7 +12,11 @@
 #include "cpu/weight.h"
 #include "cpu/along_weight.h"
 
-enum { CKCI_TURN_ROWS = 32, CKCI_TURN_COLUMNS = 64 }; /* channels of an item; positions of a buffer */
+enum {
+    CKCI_TURN_ROWS = 32,     /* channels of an item */
+    CKCI_TURN_COLUMNS = 64,  /* positions of a buffer */
+    CKCI_TURN_NEAR = 1 << 19 /* bytes of a copy that stays in L2; others cost twice the time */
+};
 
 /* Elements between neighbours of all groups' channels; 0: they do not lie evenly, or need not be turned. */
 CKCI_FN int64_t ckci_turn_step(const ckci_tensor *t)
@@ -183,6 +187,7 @@ CKCI_FN double ckci_turn_cost(const ckci_conv *p, int64_t mask, int32_t features
         int bare =
             t->dtype == kind->dtype && (i == ckci_written(p->op) ? t->op.kind == CKCONV_PASS : t->plain);
         double each = kind->size == 4 && lanes > 4 && job.run >= 8 && t->len[0] * t->len[2] >= 8 ? 0.35 : 1.6;
+        each *= ckci_count(t) * kind->size > CKCI_TURN_NEAR ? 2 : 1;
         cost += (double)ckci_count(t) * (bare ? each : 3 + each);
         cost += 40 * (double)job.lines * (double)t->len[1] *
                 (double)ckci_ceil_div(t->len[0] * t->len[2], CKCI_TURN_ROWS);

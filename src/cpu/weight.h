@@ -14,6 +14,22 @@ CKCI_INLINE int64_t ckci_weight_planes(const ckci_view *v)
     return v->twins ? ckci_ceil_div(v->p->n * v->p->output[0], 2) : v->p->n;
 }
 
+enum { CKCI_LEAST_ROWS = 48 }; /* outputs of a unit */
+
+/* Threads that work is worth (see ckci_useful_threads), 16 at most, and what they lose on so many items: choices
+   are made by shape alone, alike in all families. */
+CKCI_INLINE int64_t ckci_worth(double work)
+{
+    return work < CKCI_THREAD_COST        ? 1
+           : work < 16 * CKCI_THREAD_COST ? (int64_t)(work / CKCI_THREAD_COST)
+                                          : 16;
+}
+
+CKCI_INLINE double ckci_idle(double work, int64_t items)
+{
+    return (double)ckci_round_up(items, ckci_worth(work)) / (double)ckci_max(items, 1);
+}
+
 /* A patch per unit of nb x yb x xb outputs; 0 where im2col rows are better. */
 CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
 {
@@ -53,6 +69,17 @@ CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
     while (t->yb == y && t->xb == x && t->nb < n && (t->nb + 1) * y * x <= CKCI_BLOCK_ROWS &&
            (t->nb + 1) * t->entries * t->cb * size <= CKCI_PATCH_BYTES) {
         t->nb++;
+    }
+    /* two units for each thread that the work is worth, if they do not become too small */
+    double work = (double)(v->p->g * n * axis[0].count) * (double)(y * x) * (double)v->cols * 1.1 *
+                  (double)(v->taps * ckci_ceil_div(v->red, lanes));
+    int64_t threads = 2 * ckci_worth(work), others = v->p->g * ckci_ceil_div(v->red, t->cb) * axis[0].count;
+    while (t->nb > 1 && t->nb * y * x > 2 * CKCI_LEAST_ROWS && others * ckci_ceil_div(n, t->nb) < threads) {
+        t->nb = ckci_ceil_div(t->nb, 2);
+    }
+    while (t->nb == 1 && t->yb > 1 && t->yb * t->xb > 2 * CKCI_LEAST_ROWS &&
+           others * n * ckci_ceil_div(y, t->yb) * ckci_ceil_div(x, t->xb) < threads) {
+        t->yb = ckci_ceil_div(t->yb, 2);
     }
     t->yb = ckci_ceil_div(y, ckci_ceil_div(y, t->yb));
     t->xb = ckci_ceil_div(x, ckci_ceil_div(x, t->xb));
@@ -467,16 +494,6 @@ CKCI_FN int ckci_has_twins(const ckci_view *v)
     return v->k != NULL && x->plain && dy->plain && x->dtype == CKCONV_BF16 && dy->dtype == CKCONV_BF16 &&
            (x->stride[2] == 1 || v->red == 1) && (dy->stride[2] == 1 || v->cols == 1) &&
            v->kind->dtype == CKCONV_F32 && (v->p->n > 1 || (v->p->n == 1 && v->p->output[0] > 1));
-}
-
-/* What 16 threads lose on so many items, or as many as the work is worth (see ckci_useful_threads): the choice
-   is made by shape alone, alike in all families. */
-CKCI_INLINE double ckci_idle(double work, int64_t items)
-{
-    int64_t threads = work < CKCI_THREAD_COST        ? 1
-                      : work < 16 * CKCI_THREAD_COST ? (int64_t)(work / CKCI_THREAD_COST)
-                                                     : 16;
-    return (double)ckci_round_up(items, threads) / (double)ckci_max(items, 1);
 }
 
 /* Parts are added in doubles, number by number. */
