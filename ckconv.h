@@ -42,6 +42,9 @@ LIMITS
       alike.
     - A tensor may have 2^62 bytes at most. Sizes and strides are int64 and every product is checked.
     - Written tensors with explicit strides need strides that nest (see ckconv_tensor).
+    - Macros of yours that are in capital letters may have any name but CKC...; those in lower case must not
+      be names of members or parameters here, of C's library, or of local variables of the implementation:
+      define them behind the header (docs/platforms.md says which do no harm).
     - NaN payloads are not kept. Subnormals are honoured, but instances with the bf16 instructions of AVX-512
       (..._avx512_bf16) take those below 2^-126 as zeros.
 
@@ -170,7 +173,7 @@ TAGS (search for them; behind the API one for each file of the project's src/: >
 #ifdef CKCONV_STATIC
 #undef CKCONV_API
 #if defined(__GNUC__) || defined(__clang__)
-#define CKCONV_API static __attribute__((unused))
+#define CKCONV_API static __attribute__((__unused__))
 #else
 #define CKCONV_API static
 #endif
@@ -466,7 +469,7 @@ typedef struct ckconv_plan {
     int64_t flop, bytes;     /* 2 per multiply-add; each tensor once */
     ckconv_device device;
     int64_t tune[15]; /* private: what the planner was told and chose */
-    uint64_t check;   /* private: a number of all other members; a run refuses a plan that was changed */
+    uint64_t seal;    /* private: a number of all other members; a run refuses a plan that was changed */
     union {
         ckconv_conv_desc conv; /* the description with all defaults filled in */
         ckconv_conv_conv_desc conv_conv;
@@ -1396,18 +1399,64 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef Z
 #pragma push_macro("ZEROS")
 #undef ZEROS
+#pragma push_macro("align")
+#undef align
+#pragma push_macro("all")
+#undef all
+#pragma push_macro("any")
+#undef any
+#pragma push_macro("array")
+#undef array
+#pragma push_macro("begin")
+#undef begin
+#pragma push_macro("bit")
+#undef bit
+#pragma push_macro("bits")
+#undef bits
 #pragma push_macro("byte")
 #undef byte
+#pragma push_macro("check")
+#undef check
 #pragma push_macro("clamp")
 #undef clamp
+#pragma push_macro("debug")
+#undef debug
+#pragma push_macro("each")
+#undef each
+#pragma push_macro("emit")
+#undef emit
+#pragma push_macro("end")
+#undef end
+#pragma push_macro("error")
+#undef error
+#pragma push_macro("expect")
+#undef expect
+#pragma push_macro("fail")
+#undef fail
 #pragma push_macro("far")
 #undef far
+#pragma push_macro("global")
+#undef global
+#pragma push_macro("half")
+#undef half
 #pragma push_macro("huge")
 #undef huge
 #pragma push_macro("interface")
 #undef interface
+#pragma push_macro("internal")
+#undef internal
+#pragma push_macro("likely")
+#undef likely
+#pragma push_macro("local")
+#undef local
+#pragma push_macro("log")
+#undef log
+#pragma push_macro("loop")
+#undef loop
 #pragma push_macro("major")
 #undef major
+#pragma push_macro("mask")
+#undef mask
 #pragma push_macro("max")
 #undef max
 #pragma push_macro("min")
@@ -1416,12 +1465,60 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef minor
 #pragma push_macro("near")
 #undef near
+#pragma push_macro("none")
+#undef none
+#pragma push_macro("one")
+#undef one
+#pragma push_macro("packed")
+#undef packed
+#pragma push_macro("pass")
+#undef pass
+#pragma push_macro("pixel")
+#undef pixel
+#pragma push_macro("real")
+#undef real
+#pragma push_macro("repeat")
+#undef repeat
+#pragma push_macro("require")
+#undef require
+#pragma push_macro("sign")
+#undef sign
 #pragma push_macro("single")
 #undef single
+#pragma push_macro("slots")
+#undef slots
 #pragma push_macro("small")
 #undef small
+#pragma push_macro("square")
+#undef square
+#pragma push_macro("step")
+#undef step
 #pragma push_macro("swap")
 #undef swap
+#pragma push_macro("then")
+#undef then
+#pragma push_macro("thread")
+#undef thread
+#pragma push_macro("two")
+#undef two
+#pragma push_macro("unlikely")
+#undef unlikely
+#pragma push_macro("vec")
+#undef vec
+#pragma push_macro("vector")
+#undef vector
+#pragma push_macro("verify")
+#undef verify
+#pragma push_macro("warn")
+#undef warn
+#pragma push_macro("word")
+#undef word
+#pragma push_macro("words")
+#undef words
+#pragma push_macro("wrap")
+#undef wrap
+#pragma push_macro("zero")
+#undef zero
 #endif
 
 
@@ -5328,7 +5425,7 @@ enum { CKCI_ALIGN = 64 };
 
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 {
-    int64_t limit = plan->tune[CKCI_TUNE_STACK] ? CKCI_STACK : plan->tune[CKCI_TUNE_LIMIT];
+    int64_t limit = plan->tune[CKCI_TUNE_STACK] ? (int64_t)CKCI_STACK : plan->tune[CKCI_TUNE_LIMIT];
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 
@@ -20971,7 +21068,7 @@ CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
 {
     ckconv_plan copy;
     memcpy(&copy, plan, sizeof copy);
-    copy.check = 0;
+    copy.seal = 0;
     const unsigned char *at = (const unsigned char *)&copy, *end = at + sizeof copy;
     uint64_t sum[4] = {CKCI_MAGIC, 0, CKCI_BUILD_HOLDS, 0};
     for (const char *c = ckci_find_instance(plan->instance)->name; *c; c++) {
@@ -21051,7 +21148,7 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
     ckci_select_on_stack(&plan, problem, &o, only, cost);
     plan.magic = CKCI_MAGIC;
     plan.version = CKCONV_VERSION;
-    plan.check = ckci_plan_check(&plan);
+    plan.seal = ckci_plan_check(&plan);
     *out = plan;
     return ckci_ok(err);
 }
@@ -21107,7 +21204,7 @@ CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ck
         ckconv_groupnorm_desc groupnorm;
     } desc;
     CKCI_TRY(ckci_check_magic(plan, name, err));
-    if (!ckci_find_instance(plan->instance) || plan->check != ckci_plan_check(plan)) {
+    if (!ckci_find_instance(plan->instance) || plan->seal != ckci_plan_check(plan)) {
         return ckci_fail(err, CKCONV_ERR_PLAN,
                          "%s is damaged, or another build of the library made it: its members do not belong "
                          "together",
@@ -23549,19 +23646,66 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("YES")
 #pragma pop_macro("Z")
 #pragma pop_macro("ZEROS")
+#pragma pop_macro("align")
+#pragma pop_macro("all")
+#pragma pop_macro("any")
+#pragma pop_macro("array")
+#pragma pop_macro("begin")
+#pragma pop_macro("bit")
+#pragma pop_macro("bits")
 #pragma pop_macro("byte")
+#pragma pop_macro("check")
 #pragma pop_macro("clamp")
+#pragma pop_macro("debug")
+#pragma pop_macro("each")
+#pragma pop_macro("emit")
+#pragma pop_macro("end")
+#pragma pop_macro("error")
+#pragma pop_macro("expect")
+#pragma pop_macro("fail")
 #pragma pop_macro("far")
+#pragma pop_macro("global")
+#pragma pop_macro("half")
 #pragma pop_macro("huge")
 #pragma pop_macro("interface")
+#pragma pop_macro("internal")
+#pragma pop_macro("likely")
+#pragma pop_macro("local")
+#pragma pop_macro("log")
+#pragma pop_macro("loop")
 #pragma pop_macro("major")
+#pragma pop_macro("mask")
 #pragma pop_macro("max")
 #pragma pop_macro("min")
 #pragma pop_macro("minor")
 #pragma pop_macro("near")
+#pragma pop_macro("none")
+#pragma pop_macro("one")
+#pragma pop_macro("packed")
+#pragma pop_macro("pass")
+#pragma pop_macro("pixel")
+#pragma pop_macro("real")
+#pragma pop_macro("repeat")
+#pragma pop_macro("require")
+#pragma pop_macro("sign")
 #pragma pop_macro("single")
+#pragma pop_macro("slots")
 #pragma pop_macro("small")
+#pragma pop_macro("square")
+#pragma pop_macro("step")
 #pragma pop_macro("swap")
+#pragma pop_macro("then")
+#pragma pop_macro("thread")
+#pragma pop_macro("two")
+#pragma pop_macro("unlikely")
+#pragma pop_macro("vec")
+#pragma pop_macro("vector")
+#pragma pop_macro("verify")
+#pragma pop_macro("warn")
+#pragma pop_macro("word")
+#pragma pop_macro("words")
+#pragma pop_macro("wrap")
+#pragma pop_macro("zero")
 #endif
 #endif /* CKCONV_IMPLEMENTED */
 #endif /* CKCONV_IMPLEMENTATION */

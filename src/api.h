@@ -38,6 +38,9 @@ LIMITS
       alike.
     - A tensor may have 2^62 bytes at most. Sizes and strides are int64 and every product is checked.
     - Written tensors with explicit strides need strides that nest (see ckconv_tensor).
+    - Macros of yours that are in capital letters may have any name but CKC...; those in lower case must not
+      be names of members or parameters here, of C's library, or of local variables of the implementation:
+      define them behind the header (docs/platforms.md says which do no harm).
     - NaN payloads are not kept. Subnormals are honoured, but instances with the bf16 instructions of AVX-512
       (..._avx512_bf16) take those below 2^-126 as zeros.
 
@@ -166,7 +169,7 @@ TAGS (search for them; behind the API one for each file of the project's src/: >
 #ifdef CKCONV_STATIC
 #undef CKCONV_API
 #if defined(__GNUC__) || defined(__clang__)
-#define CKCONV_API static __attribute__((unused))
+#define CKCONV_API static __attribute__((__unused__))
 #else
 #define CKCONV_API static
 #endif
@@ -462,7 +465,7 @@ typedef struct ckconv_plan {
     int64_t flop, bytes;     /* 2 per multiply-add; each tensor once */
     ckconv_device device;
     int64_t tune[15]; /* private: what the planner was told and chose */
-    uint64_t check;   /* private: a number of all other members; a run refuses a plan that was changed */
+    uint64_t seal;    /* private: a number of all other members; a run refuses a plan that was changed */
     union {
         ckconv_conv_desc conv; /* the description with all defaults filled in */
         ckconv_conv_conv_desc conv_conv;

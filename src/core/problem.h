@@ -49,7 +49,7 @@ enum { CKCI_ALIGN = 64 };
 
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 {
-    int64_t limit = plan->tune[CKCI_TUNE_STACK] ? CKCI_STACK : plan->tune[CKCI_TUNE_LIMIT];
+    int64_t limit = plan->tune[CKCI_TUNE_STACK] ? (int64_t)CKCI_STACK : plan->tune[CKCI_TUNE_LIMIT];
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 

@@ -474,7 +474,7 @@ CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
 {
     ckconv_plan copy;
     memcpy(&copy, plan, sizeof copy);
-    copy.check = 0;
+    copy.seal = 0;
     const unsigned char *at = (const unsigned char *)&copy, *end = at + sizeof copy;
     uint64_t sum[4] = {CKCI_MAGIC, 0, CKCI_BUILD_HOLDS, 0};
     for (const char *c = ckci_find_instance(plan->instance)->name; *c; c++) {
@@ -554,7 +554,7 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
     ckci_select_on_stack(&plan, problem, &o, only, cost);
     plan.magic = CKCI_MAGIC;
     plan.version = CKCONV_VERSION;
-    plan.check = ckci_plan_check(&plan);
+    plan.seal = ckci_plan_check(&plan);
     *out = plan;
     return ckci_ok(err);
 }
@@ -610,7 +610,7 @@ CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ck
         ckconv_groupnorm_desc groupnorm;
     } desc;
     CKCI_TRY(ckci_check_magic(plan, name, err));
-    if (!ckci_find_instance(plan->instance) || plan->check != ckci_plan_check(plan)) {
+    if (!ckci_find_instance(plan->instance) || plan->seal != ckci_plan_check(plan)) {
         return ckci_fail(err, CKCONV_ERR_PLAN,
                          "%s is damaged, or another build of the library made it: its members do not belong "
                          "together",
