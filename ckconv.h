@@ -53,7 +53,8 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_STATIC           all functions static: several copies in one program
     CKCONV_REQUIRE_GPU      #error unless a GPU compiler reads the implementation
     CKCONV_STACK_BYTES      16384 to 65536 (65536): what runs without workspace may take of a thread's stack,
-                            and group norms always; calls take up to 48 KiB beside it
+                            a small workspace included, and group norms always; calls take up to 48 KiB beside
+                            it
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
     What these drop is not compiled, on CPU and GPU; calls that need it answer CKCONV_ERR_UNSUPPORTED and the
     name of the switch, never with a slow kernel. ckconv_build_text() tells what is left.
@@ -8802,10 +8803,11 @@ CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
            (t->nb + 1) * t->entries * t->cb * size <= CKCI_PATCH_BYTES) {
         t->nb++;
     }
-    /* two units for each thread that the work is worth, if they do not become too small */
+    /* two units for each of few threads that the work is worth, if they do not become too small */
     double work = (double)(v->p->g * n * axis[0].count) * (double)(y * x) * (double)v->cols * 1.1 *
                   (double)(v->taps * ckci_ceil_div(v->red, lanes));
-    int64_t threads = 2 * ckci_worth(work), others = v->p->g * ckci_ceil_div(v->red, t->cb) * axis[0].count;
+    int64_t threads = ckci_min(2 * ckci_worth(work), 16),
+            others = v->p->g * ckci_ceil_div(v->red, t->cb) * axis[0].count;
     while (t->nb > 1 && t->nb * y * x > 2 * CKCI_LEAST_ROWS && others * ckci_ceil_div(n, t->nb) < threads) {
         t->nb = ckci_ceil_div(t->nb, 2);
     }

@@ -70,10 +70,11 @@ CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
            (t->nb + 1) * t->entries * t->cb * size <= CKCI_PATCH_BYTES) {
         t->nb++;
     }
-    /* two units for each thread that the work is worth, if they do not become too small */
+    /* two units for each of few threads that the work is worth, if they do not become too small */
     double work = (double)(v->p->g * n * axis[0].count) * (double)(y * x) * (double)v->cols * 1.1 *
                   (double)(v->taps * ckci_ceil_div(v->red, lanes));
-    int64_t threads = 2 * ckci_worth(work), others = v->p->g * ckci_ceil_div(v->red, t->cb) * axis[0].count;
+    int64_t threads = ckci_min(2 * ckci_worth(work), 16),
+            others = v->p->g * ckci_ceil_div(v->red, t->cb) * axis[0].count;
     while (t->nb > 1 && t->nb * y * x > 2 * CKCI_LEAST_ROWS && others * ckci_ceil_div(n, t->nb) < threads) {
         t->nb = ckci_ceil_div(t->nb, 2);
     }
