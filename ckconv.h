@@ -42,6 +42,9 @@ LIMITS
       alike.
     - A tensor may have 2^62 bytes at most. Sizes and strides are int64 and every product is checked.
     - Written tensors with explicit strides need strides that nest (see ckconv_tensor).
+    - Macros of yours that are in capital letters may have any name but CKC...; those in lower case must not
+      be names of members or parameters here, of C's library, or of local variables of the implementation:
+      define them behind the header (docs/platforms.md says which do no harm).
     - NaN payloads are not kept. Subnormals are honoured, but instances with the bf16 instructions of AVX-512
       (..._avx512_bf16) take those below 2^-126 as zeros.
 
@@ -50,7 +53,8 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_STATIC           all functions static: several copies in one program
     CKCONV_REQUIRE_GPU      #error unless a GPU compiler reads the implementation
     CKCONV_STACK_BYTES      16384 to 65536 (65536): what runs without workspace may take of a thread's stack,
-                            and group norms always; calls take up to 48 KiB beside it
+                            a small workspace included, and group norms always; calls take up to 48 KiB beside
+                            it
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
     What these drop is not compiled, on CPU and GPU; calls that need it answer CKCONV_ERR_UNSUPPORTED and the
     name of the switch, never with a slow kernel. ckconv_build_text() tells what is left.
@@ -170,7 +174,7 @@ TAGS (search for them; behind the API one for each file of the project's src/: >
 #ifdef CKCONV_STATIC
 #undef CKCONV_API
 #if defined(__GNUC__) || defined(__clang__)
-#define CKCONV_API static __attribute__((unused))
+#define CKCONV_API static __attribute__((__unused__))
 #else
 #define CKCONV_API static
 #endif
@@ -466,7 +470,7 @@ typedef struct ckconv_plan {
     int64_t flop, bytes;     /* 2 per multiply-add; each tensor once */
     ckconv_device device;
     int64_t tune[15]; /* private: what the planner was told and chose */
-    uint64_t check;   /* private: a number of all other members; a run refuses a plan that was changed */
+    uint64_t seal;    /* private: a number of all other members; a run refuses a plan that was changed */
     union {
         ckconv_conv_desc conv; /* the description with all defaults filled in */
         ckconv_conv_conv_desc conv_conv;
@@ -1394,18 +1398,64 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef Z
 #pragma push_macro("ZEROS")
 #undef ZEROS
+#pragma push_macro("align")
+#undef align
+#pragma push_macro("all")
+#undef all
+#pragma push_macro("any")
+#undef any
+#pragma push_macro("array")
+#undef array
+#pragma push_macro("begin")
+#undef begin
+#pragma push_macro("bit")
+#undef bit
+#pragma push_macro("bits")
+#undef bits
 #pragma push_macro("byte")
 #undef byte
+#pragma push_macro("check")
+#undef check
 #pragma push_macro("clamp")
 #undef clamp
+#pragma push_macro("debug")
+#undef debug
+#pragma push_macro("each")
+#undef each
+#pragma push_macro("emit")
+#undef emit
+#pragma push_macro("end")
+#undef end
+#pragma push_macro("error")
+#undef error
+#pragma push_macro("expect")
+#undef expect
+#pragma push_macro("fail")
+#undef fail
 #pragma push_macro("far")
 #undef far
+#pragma push_macro("global")
+#undef global
+#pragma push_macro("half")
+#undef half
 #pragma push_macro("huge")
 #undef huge
 #pragma push_macro("interface")
 #undef interface
+#pragma push_macro("internal")
+#undef internal
+#pragma push_macro("likely")
+#undef likely
+#pragma push_macro("local")
+#undef local
+#pragma push_macro("log")
+#undef log
+#pragma push_macro("loop")
+#undef loop
 #pragma push_macro("major")
 #undef major
+#pragma push_macro("mask")
+#undef mask
 #pragma push_macro("max")
 #undef max
 #pragma push_macro("min")
@@ -1414,12 +1464,60 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef minor
 #pragma push_macro("near")
 #undef near
+#pragma push_macro("none")
+#undef none
+#pragma push_macro("one")
+#undef one
+#pragma push_macro("packed")
+#undef packed
+#pragma push_macro("pass")
+#undef pass
+#pragma push_macro("pixel")
+#undef pixel
+#pragma push_macro("real")
+#undef real
+#pragma push_macro("repeat")
+#undef repeat
+#pragma push_macro("require")
+#undef require
+#pragma push_macro("sign")
+#undef sign
 #pragma push_macro("single")
 #undef single
+#pragma push_macro("slots")
+#undef slots
 #pragma push_macro("small")
 #undef small
+#pragma push_macro("square")
+#undef square
+#pragma push_macro("step")
+#undef step
 #pragma push_macro("swap")
 #undef swap
+#pragma push_macro("then")
+#undef then
+#pragma push_macro("thread")
+#undef thread
+#pragma push_macro("two")
+#undef two
+#pragma push_macro("unlikely")
+#undef unlikely
+#pragma push_macro("vec")
+#undef vec
+#pragma push_macro("vector")
+#undef vector
+#pragma push_macro("verify")
+#undef verify
+#pragma push_macro("warn")
+#undef warn
+#pragma push_macro("word")
+#undef word
+#pragma push_macro("words")
+#undef words
+#pragma push_macro("wrap")
+#undef wrap
+#pragma push_macro("zero")
+#undef zero
 #endif
 
 
@@ -4743,6 +4841,43 @@ CKCI_FN void ckci_fold_patches(ckci_conv *p, int64_t chunk)
     p->filter[2] = p->stride[2] = 1;
 }
 
+/* Do the positions of an axis and of the next one inside lie in memory as those of one? */
+CKCI_FN int ckci_one_axis(const ckci_tensor *t, int axis)
+{
+    return t->len[3 + axis] == 1 ||
+           t->stride[3 + axis] == ckci_saturating_mul(t->len[4 + axis], t->stride[4 + axis]);
+}
+
+/* Where neither axis has more than one tap and both move by one, every output is read at its own place: axes
+   that are one in memory become one, so that small planes are long rows. */
+CKCI_FN void ckci_merge_axes(ckci_conv *p)
+{
+    for (int axis = 1; axis >= 0; axis--) {
+        int merges = 1;
+        for (int i = axis; i < axis + 2; i++) {
+            merges = merges && p->filter[i] == 1 && p->stride[i] == 1 && p->pad[i] == 0 &&
+                     p->input[i] == p->output[i];
+        }
+        for (int i = 0; i < 3 + p->num_d; i++) {
+            const ckci_tensor *t = i < 3 ? &p->t[i] : &p->d[i - 3];
+            merges =
+                merges && (i == CKCI_WEI || (i >= 3 && p->op == CKCONV_BWD_WEIGHT) || ckci_one_axis(t, axis));
+        }
+        if (!merges || p->input[axis] == 1) {
+            continue;
+        }
+        for (int i = 0; i < 3 + p->num_d; i++) {
+            ckci_tensor *t = i < 3 ? &p->t[i] : &p->d[i - 3];
+            t->len[4 + axis] *= t->len[3 + axis];
+            t->len[3 + axis] = 1;
+        }
+        p->input[axis + 1] *= p->input[axis];
+        p->output[axis + 1] = p->input[axis + 1];
+        p->input[axis] = p->output[axis] = 1;
+    }
+    ckci_drop_conv(p);
+}
+
 /* Tensors of one shape: those of a group norm or a transform. */
 CKCI_FN void ckci_drop_tensors(ckci_tensor *const *t, int count)
 {
@@ -5256,6 +5391,10 @@ enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1 };
 enum { CKCI_TUNE_FIRST = 2, CKCI_TUNE_SECOND = 3, CKCI_TUNE_MID = 4 };
 /* Group norm on a GPU: blocks that keep a slab in their LDS; 0: it is not kept. */
 enum { CKCI_TUNE_KEPT = 5 };
+/* A convolution on a CPU: bits of the tensors (1 << CKCI_IN, ...) whose copies have channels side by side. */
+enum { CKCI_TUNE_TURNED = 6 };
+/* A CPU plan whose workspace is a block on the stack: its bytes; workspace_bytes is 0. */
+enum { CKCI_TUNE_STACK = 7 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -5278,12 +5417,15 @@ typedef struct ckci_fit {
     double cost;
 } ckci_fit;
 
+/* Cost that keeps a thread busy for about 20 microseconds: less is not worth another one. */
+enum { CKCI_THREAD_COST = 32768 };
+
 /* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
 enum { CKCI_ALIGN = 64 };
 
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 {
-    int64_t limit = plan->tune[CKCI_TUNE_LIMIT];
+    int64_t limit = plan->tune[CKCI_TUNE_STACK] ? (int64_t)CKCI_STACK : plan->tune[CKCI_TUNE_LIMIT];
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 
@@ -6023,6 +6165,9 @@ typedef void (*ckci_spread_kernel)(int64_t positions, const void *src, int64_t s
 /* n rows of `count` elements from src to dst, steps in elements; widen reads bf16 or f16, narrow writes it */
 typedef void (*ckci_copy_kernel)(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,
                                  int64_t dst_step);
+/* dst[column * dst_step + row] = src[row * src_step + column] */
+typedef void (*ckci_turn_kernel)(int64_t rows, int64_t columns, const void *src, int64_t src_step, void *dst,
+                                 int64_t dst_step);
 
 /* dst[i][j] = (a[i][j], b[i][j]) in bf16: pairs for dot products. a or b may be NULL: zeros. */
 typedef void (*ckci_zip_kernel)(int64_t n, int64_t count, const void *a, const void *b, int64_t src_step,
@@ -6038,6 +6183,7 @@ typedef struct ckci_kernels {
     ckci_taps_kernel taps9;
     ckci_spread_kernel spread;
     ckci_copy_kernel copy;
+    ckci_turn_kernel turn;
     ckci_three_kernel three14, three7;  /* these and all after them: f32 only */
     ckci_copy_kernel widen16, narrow16; /* f16 */
     ckci_copy_kernel widen, narrow;     /* these and the next read or write bf16 */
@@ -6449,6 +6595,59 @@ typedef struct ckci_kernels {
         }                                                                                                    \
     }
 
+#define CKCI_TURN_SCALAR(NAME)                                                                               \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t columns, const void *src, int64_t src_step,          \
+                                  void *dst, int64_t dst_step)                                               \
+    {                                                                                                        \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            const CKCI_T *from = (const CKCI_T *)src + r * src_step;                                         \
+            CKCI_T *to = (CKCI_T *)dst + r;                                                                  \
+            for (int64_t c = 0; c < columns; c++) {                                                          \
+                to[c * dst_step] = from[c];                                                                  \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+/* The same for numbers of 4 bytes, by squares of eight rows and columns: vectors exchange their odd and even
+   numbers, then pairs of them, then halves. The last square of a side overlaps the one before. */
+#define CKCI_TURN_LOAD(I) const __m256 a##I = _mm256_loadu_ps(from + I * src_step);
+#define CKCI_TURN_ONES(I, J)                                                                                 \
+    const __m256 b##I = _mm256_unpacklo_ps(a##I, a##J), b##J = _mm256_unpackhi_ps(a##I, a##J);
+#define CKCI_TURN_TWOS(I, J, K, L)                                                                           \
+    const __m256 c##I = _mm256_shuffle_ps(b##I, b##K, 0x44), c##J = _mm256_shuffle_ps(b##I, b##K, 0xee);     \
+    const __m256 c##K = _mm256_shuffle_ps(b##J, b##L, 0x44), c##L = _mm256_shuffle_ps(b##J, b##L, 0xee);
+#define CKCI_TURN_FOURS(I, J)                                                                                \
+    _mm256_storeu_ps(to + I * dst_step, _mm256_permute2f128_ps(c##I, c##J, 0x20));                           \
+    _mm256_storeu_ps(to + J * dst_step, _mm256_permute2f128_ps(c##I, c##J, 0x31));
+#define CKCI_TURN_EIGHT(NAME)                                                                                \
+    CKCI_TURN_SCALAR(NAME##_scalar)                                                                          \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t columns, const void *src, int64_t src_step,          \
+                                  void *dst, int64_t dst_step)                                               \
+    {                                                                                                        \
+        if (rows < 8 || columns < 8) {                                                                       \
+            NAME##_scalar(rows, columns, src, src_step, dst, dst_step);                                      \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int64_t i = 0; i < columns; i += 8) {                                                           \
+            const int64_t column = i + 8 <= columns ? i : columns - 8;                                       \
+            for (int64_t j = 0; j < rows; j += 8) {                                                          \
+                const int64_t row = j + 8 <= rows ? j : rows - 8;                                            \
+                const float *from = (const float *)src + row * src_step + column;                            \
+                float *to = (float *)dst + column * dst_step + row;                                          \
+                CKCI_R8(CKCI_TURN_LOAD)                                                                      \
+                CKCI_TURN_ONES(0, 1)                                                                         \
+                CKCI_TURN_ONES(2, 3)                                                                         \
+                CKCI_TURN_ONES(4, 5)                                                                         \
+                CKCI_TURN_ONES(6, 7)                                                                         \
+                CKCI_TURN_TWOS(0, 1, 2, 3)                                                                   \
+                CKCI_TURN_TWOS(4, 5, 6, 7)                                                                   \
+                CKCI_TURN_FOURS(0, 4)                                                                        \
+                CKCI_TURN_FOURS(1, 5)                                                                        \
+                CKCI_TURN_FOURS(2, 6)                                                                        \
+                CKCI_TURN_FOURS(3, 7)                                                                        \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
 #define CKCI_BF16_KERNELS(S)                                                                                 \
     CKCI_LINE_KERNEL(ckci_half14_##S, CKCI_R14, 14)                                                          \
     CKCI_LINE_KERNEL(ckci_half7_##S, CKCI_R7, 7)                                                             \
@@ -6483,7 +6682,8 @@ typedef struct ckci_kernels {
     CKCI_WIDENING(ckci_widen16_##S, ckci_narrow16_##S, ckci_wide16_##S, ckci_slim16_##S, ckci_half_float,    \
                   ckci_float_half)
 
-#define CKCI_KERNELS(S, SPREAD)                                                                              \
+#define CKCI_KERNELS(S, SPREAD, TURN)                                                                        \
+    TURN(ckci_turn_##S)                                                                                      \
     CKCI_OUTERS(ckci_outer_##S)                                                                              \
     CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14, 14)                                                          \
     CKCI_LINE_KERNEL(ckci_line7_##S, CKCI_R7, 7)                                                             \
@@ -6503,7 +6703,7 @@ typedef struct ckci_kernels {
              {ckci_tile##B##_##S##_1, ckci_tile##B##_##S##_2},                                               \
              {ckci_tile##C##_##S##_1, ckci_tile##C##_##S##_2}},                                              \
             {ckci_outer_##S##_2, ckci_outer_##S##_3}, ckci_line14_##S, ckci_line7_##S, ckci_line4_##S,       \
-            ckci_taps9_##S, ckci_spread_##S, ckci_copy_##S, __VA_ARGS__                                      \
+            ckci_taps9_##S, ckci_spread_##S, ckci_copy_##S, ckci_turn_##S, __VA_ARGS__                       \
     }
 
 
@@ -6530,7 +6730,7 @@ typedef struct ckci_kernels {
 #define CKCI_FMA ckci_fma_vf
 #define CKCI_ADD ckci_add_vf
 #define CKCI_ZERO ckci_splat_vf("\0\0\0\0\0\0\0")
-CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_THREES(ckci_three14_f_portable, ckci_three7_f_portable)
 #define CKCI_HALF_MEMORY(WIDE, SLIM, WIDE1, SLIM1)                                                           \
     CKCI_INLINE ckci_vf WIDE(const uint16_t *p)                                                              \
@@ -6571,7 +6771,7 @@ CKCI_TILES(ckci_tile2_f_portable_, CKCI_R2)
 #define CKCI_FMA ckci_fma_vi
 #define CKCI_ADD ckci_add_vi
 #define CKCI_ZERO ckci_splat_vi("\0\0\0\0\0\0\0")
-CKCI_KERNELS(i_portable, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(i_portable, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_TILES(ckci_tile2_i_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
@@ -6593,7 +6793,7 @@ CKCI_TILES(ckci_tile2_i_portable_, CKCI_R2)
 #define CKCI_FMA ckci_fma_vd
 #define CKCI_ADD ckci_add_vd
 #define CKCI_ZERO ckci_splat_vd("\0\0\0\0\0\0\0")
-CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_TILES(ckci_tile2_d_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
@@ -6629,7 +6829,7 @@ CKCI_TILES(ckci_tile2_d_portable_, CKCI_R2)
     __m256i NAME =                                                                                           \
         _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(map)), _mm256_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm256_permutevar8x32_ps(v, index)
-CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE)
+CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE, CKCI_TURN_EIGHT)
 CKCI_THREES(ckci_three14_f_avx2, ckci_three7_f_avx2)
 CKCI_TARGET CKCI_INLINE __m256 ckci_wide_f_avx2(const uint16_t *p)
 {
@@ -6683,7 +6883,7 @@ CKCI_TILES(ckci_tile3_f_avx2_, CKCI_R3)
 #define CKCI_T double
 #define CKCI_V __m256d
 #define CKCI_N 4
-CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_TILES(ckci_tile3_d_avx2_, CKCI_R3)
 #undef CKCI_MM
 #undef CKCI_ZERO
@@ -6706,7 +6906,7 @@ CKCI_TILES(ckci_tile3_d_avx2_, CKCI_R3)
 #define CKCI_INDEX(NAME, map, c)                                                                             \
     __m512i NAME = _mm512_add_epi32(_mm512_loadu_si512((const void *)(map)), _mm512_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm512_maskz_permutexvar_ps((__mmask16)-1, index, v)
-CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
+CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE, CKCI_TURN_EIGHT)
 CKCI_THREES(ckci_three14_f_avx512, ckci_three7_f_avx512)
 CKCI_LINES_KERNEL(ckci_lines9_f_avx512)
 CKCI_TARGET CKCI_INLINE __m512 ckci_wide_f_avx512(const uint16_t *p)
@@ -6847,7 +7047,7 @@ CKCI_TARGET CKCI_FN void ckci_zip_avx512(int64_t n, int64_t count, const void *a
 #define CKCI_T double
 #define CKCI_V __m512d
 #define CKCI_N 8
-CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_TILES(ckci_tile7_d_avx512_, CKCI_R7)
 #undef CKCI_MM
 #undef CKCI_ZERO
@@ -6883,7 +7083,7 @@ CKCI_TILES(ckci_tile7_d_avx512_, CKCI_R7)
 #undef CKCI_STORE
 #define CKCI_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define CKCI_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
-CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR, CKCI_TURN_EIGHT)
 CKCI_TILES(ckci_tile3_i_avx2_, CKCI_R3)
 #undef CKCI_LOAD
 #undef CKCI_STORE
@@ -6907,7 +7107,7 @@ CKCI_TILES(ckci_tile3_i_avx2_, CKCI_R3)
 #define CKCI_N 16
 #define CKCI_LOAD(p) _mm512_loadu_si512((const void *)(p))
 #define CKCI_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
-CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR, CKCI_TURN_EIGHT)
 CKCI_TILES(ckci_tile7_i_avx512_, CKCI_R7)
 #undef CKCI_LOAD
 #undef CKCI_STORE
@@ -6987,6 +7187,7 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
                                    NULL,
                                    ckci_spread_f_avx512,
                                    ckci_copy_f_avx512,
+                                   ckci_turn_f_avx512,
                                    ckci_three14_p_avx512,
                                    ckci_three7_p_avx512,
                                    ckci_widen16_f_avx512,
@@ -7145,6 +7346,24 @@ CKCI_INLINE void ckci_scatter(const ckci_kind *kind, unsigned char *dst, int64_t
     } else {
         for (int64_t i = 0; i < n; i++) {
             memcpy(dst + i * step * 8, s + i * 8, 8);
+        }
+    }
+}
+
+/* dst[i] = *src */
+CKCI_INLINE void ckci_splat(const ckci_kind *kind, unsigned char *dst, const unsigned char *src, int64_t n)
+{
+    if (kind->size == 4) {
+        uint32_t x;
+        memcpy(&x, src, 4);
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(dst + i * 4, &x, 4);
+        }
+    } else {
+        uint64_t x;
+        memcpy(&x, src, 8);
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(dst + i * 8, &x, 8);
         }
     }
 }
@@ -8527,6 +8746,22 @@ CKCI_INLINE int64_t ckci_weight_planes(const ckci_view *v)
     return v->twins ? ckci_ceil_div(v->p->n * v->p->output[0], 2) : v->p->n;
 }
 
+enum { CKCI_LEAST_ROWS = 48 }; /* outputs of a unit */
+
+/* Threads that work is worth (see ckci_useful_threads), 16 at most, and what they lose on so many items: choices
+   are made by shape alone, alike in all families. */
+CKCI_INLINE int64_t ckci_worth(double work)
+{
+    return work < CKCI_THREAD_COST        ? 1
+           : work < 16 * CKCI_THREAD_COST ? (int64_t)(work / CKCI_THREAD_COST)
+                                          : 16;
+}
+
+CKCI_INLINE double ckci_idle(double work, int64_t items)
+{
+    return (double)ckci_round_up(items, ckci_worth(work)) / (double)ckci_max(items, 1);
+}
+
 /* A patch per unit of nb x yb x xb outputs; 0 where im2col rows are better. */
 CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
 {
@@ -8566,6 +8801,18 @@ CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
     while (t->yb == y && t->xb == x && t->nb < n && (t->nb + 1) * y * x <= CKCI_BLOCK_ROWS &&
            (t->nb + 1) * t->entries * t->cb * size <= CKCI_PATCH_BYTES) {
         t->nb++;
+    }
+    /* two units for each of few threads that the work is worth, if they do not become too small */
+    double work = (double)(v->p->g * n * axis[0].count) * (double)(y * x) * (double)v->cols * 1.1 *
+                  (double)(v->taps * ckci_ceil_div(v->red, lanes));
+    int64_t threads = ckci_min(2 * ckci_worth(work), 16),
+            others = v->p->g * ckci_ceil_div(v->red, t->cb) * axis[0].count;
+    while (t->nb > 1 && t->nb * y * x > 2 * CKCI_LEAST_ROWS && others * ckci_ceil_div(n, t->nb) < threads) {
+        t->nb = ckci_ceil_div(t->nb, 2);
+    }
+    while (t->nb == 1 && t->yb > 1 && t->yb * t->xb > 2 * CKCI_LEAST_ROWS &&
+           others * n * ckci_ceil_div(y, t->yb) * ckci_ceil_div(x, t->xb) < threads) {
+        t->yb = ckci_ceil_div(t->yb, 2);
     }
     t->yb = ckci_ceil_div(y, ckci_ceil_div(y, t->yb));
     t->xb = ckci_ceil_div(x, ckci_ceil_div(x, t->xb));
@@ -8982,11 +9229,8 @@ CKCI_FN int ckci_has_twins(const ckci_view *v)
            v->kind->dtype == CKCONV_F32 && (v->p->n > 1 || (v->p->n == 1 && v->p->output[0] > 1));
 }
 
-/* What 16 threads lose on so many items: the choice is made by shape alone, alike in all families. */
-CKCI_INLINE double ckci_idle(int64_t items)
-{
-    return (double)ckci_round_up(items, 16) / (double)ckci_max(items, 1);
-}
+/* Parts are added in doubles, number by number. */
+#define CKCI_ADD_COST 1.2
 
 CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
 {
@@ -9033,8 +9277,8 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
                           : rows / v.k->outer_rows * 2;
     double pack = (double)t.blocks_n * runs * patch + (double)t.blocks_m * gradient;
     double work = (double)p->g * positions * (rows * vectors * (v.twins ? 0.55 : 1.1) + pack) + 2000;
-    double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
-    f->cost = work * ckci_idle(t.items) + sums;
+    double sums = (double)p->g * rows * vectors * (8 + CKCI_ADD_COST * lanes * (double)t.split);
+    f->cost = work * ckci_idle(work, t.items) + sums;
     return CKCONV_OK;
 }
 
@@ -9887,7 +10131,8 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
 CKCI_FN double ckci_lanes_apart(const ckci_view *v, const ckci_tensor *t, int64_t channels, double entries,
                                 double x)
 {
-    return t->stride[channels > 1 ? 2 : 0] == 1 ? 0 : entries * v->k->lanes * (2 + 25 / x);
+    int together = channels > 1 ? t->stride[2] == 1 : t->stride[0] == 1 || t->len[0] == 1;
+    return together ? 0 : entries * v->k->lanes * (2 + 25 / x);
 }
 
 /* A vector of lanes that are read: depthwise ones in place or as they lie, number by number where they lie
@@ -9920,10 +10165,10 @@ CKCI_FN double ckci_direct_cost(const ckci_view *v, const ckci_direct_tiles *t)
     return (double)t->blocks * positions * (taps * ckci_tap_cost(v) + spread + store) + 4000;
 }
 
-/* Shapes that the direct family takes. */
-CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, ckconv_error *err)
+/* Shapes that the direct family takes; any: however many channels there are. */
+CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, int any, ckconv_error *err)
 {
-    if (v->red > CKCI_DIRECT_RED) {
+    if (v->red > CKCI_DIRECT_RED && !any) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "direct takes %d channels per group in the reduction at most, here %lld",
                          CKCI_DIRECT_RED, CKCI_LL(v->red));
@@ -9950,7 +10195,7 @@ CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, ckconv_error *err)
 
 CKCI_FN ckconv_status ckci_fit_direct_view(ckci_fit *f, const ckci_view *v, ckconv_error *err)
 {
-    CKCI_TRY(ckci_direct_takes(v, err));
+    CKCI_TRY(ckci_direct_takes(v, 0, err));
     ckci_direct_tiles t = ckci_find_direct_tiles(v, f->plan->device.threads, f->limit);
     if (t.bytes > f->limit || t.lines > ((int64_t)1 << 30)) {
         return ckci_over_limit("direct, a line of this shape", t.bytes, err);
@@ -10092,32 +10337,44 @@ CKCI_INLINE int64_t ckci_direct_block_units(const ckci_direct_tiles *t)
   Direct convolution of few channels per group with vectors along x, for tensors whose x lies closer than
   their channels, and for fewer channels than a vector has lanes. An item owns a tile of one output plane of
   one group: it gathers the lines that the tile reads, zeros beside them, once for each reduction channel, and
-  for each output channel every tap is a vector multiply-add with a weight in all lanes. The kernels are those
-  of cpu/direct.h: what they take for neighbouring outputs are rows (`down`) or, where rows are few, vectors
-  of one row.
+  for each output channel every tap is a vector multiply-add with a weight in all lanes. Of many reduction
+  channels some are gathered at a time, and the sums of all output channels wait in scratch. The kernels are
+  those of cpu/direct.h: what they take for neighbouring outputs are rows (`down`) or, where rows are few,
+  vectors of one row.
 */
 typedef struct ckci_along_tiles {
     int64_t yb, xb, blocks_y, blocks_x; /* outputs of an item */
     int64_t some, sets;                 /* planes (n, group) of an item; items beside each other */
+    int64_t red;                        /* reduction channels gathered at a time */
     int down;
+    int64_t block; /* bytes of sums that a kernel begins: 14 rows, or a row */
     int64_t lines, sums, weights, table, scratch, items, bytes;
     int32_t threads;
 } ckci_along_tiles;
 
 enum { CKCI_ALONG_TAPS = 1024, CKCI_ALONG_BYTES = 128 * 1024 };
 
+/* Reduction channels gathered at a time: even shares. */
+CKCI_FN int64_t ckci_along_red(const ckci_view *v)
+{
+    int64_t most = ckci_max(ckci_min(CKCI_DIRECT_RED, CKCI_ALONG_TAPS / v->taps), 1);
+    return ckci_ceil_div(v->red, ckci_ceil_div(v->red, most));
+}
+
 /* The bytes of a tile of yb x xb outputs. */
 CKCI_FN void ckci_along_scratch(const ckci_view *v, ckci_along_tiles *t)
 {
     int64_t size = v->kind->size, lanes = v->k->lanes, wide = ckci_round_up(t->xb, lanes);
-    int64_t entries = ckci_saturating_mul(ckci_window_entries(v, t->yb, wide, 0), v->red);
+    int64_t entries = ckci_saturating_mul(ckci_window_entries(v, t->yb, wide, 0), t->red);
+    int64_t blocks = t->red == v->red ? 1 : v->cols * ckci_ceil_div(t->yb, t->down ? CKCI_LINE : 1);
     /* kernels read as if they had 14 rows or vectors more */
     int64_t row = ckci_window_entries(v, 1, wide, 1);
     t->lines = ckci_line_up(ckci_saturating_mul(ckci_saturating_add(entries, CKCI_LINE * row), size));
-    t->sums = ckci_line_up((t->down ? CKCI_LINE * wide : wide + CKCI_LINE * lanes) * size);
-    t->weights = ckci_line_up(v->taps * v->red * lanes * size);
-    t->table = ckci_line_up(v->taps * v->red * 16);
-    t->scratch = ckci_saturating_add(t->lines, t->sums + t->weights + t->table);
+    t->block = ckci_line_up((t->down ? CKCI_LINE * wide : wide + CKCI_LINE * lanes) * size);
+    t->sums = ckci_saturating_mul(t->block, blocks);
+    t->weights = ckci_line_up(v->taps * t->red * lanes * size);
+    t->table = ckci_line_up(v->taps * t->red * 16);
+    t->scratch = ckci_saturating_add(t->lines, ckci_saturating_add(t->sums, t->weights + t->table));
 }
 
 CKCI_FN ckci_along_tiles ckci_find_along_tiles(const ckci_view *v, int32_t threads, int64_t limit)
@@ -10127,6 +10384,7 @@ CKCI_FN ckci_along_tiles ckci_find_along_tiles(const ckci_view *v, int32_t threa
     memset(&t, 0, sizeof t);
     ckci_phase(v, 0, axis);
     t.down = axis[1].count >= 4;
+    t.red = ckci_along_red(v);
     t.threads = threads;
     for (int stack = 0; stack < 2; stack++) {
         t.xb = ckci_min(axis[2].count, t.down ? 448 : 2048);
@@ -10168,7 +10426,8 @@ CKCI_FN int ckci_goes_along(const ckci_view *v, int64_t limit)
     const ckci_tensor *from = v->read, *to = &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT];
     int near_x = from->stride[5] <= from->stride[v->red > 1 ? 2 : 0] &&
                  to->stride[5] <= to->stride[v->cols > 1 ? 2 : 0];
-    return !v->pairs && v->red <= CKCI_DIRECT_RED && v->taps * v->red <= CKCI_ALONG_TAPS &&
+    return !v->pairs && v->taps <= CKCI_ALONG_TAPS &&
+           (v->red <= CKCI_DIRECT_RED || v->cols <= CKCI_DIRECT_RED) &&
            (near_x || ckci_all_lanes(v) < v->k->lanes) && ckci_find_along_tiles(v, 1, limit).bytes <= limit;
 }
 
@@ -10188,13 +10447,22 @@ CKCI_FN void ckci_along_read(const ckci_view *v, const ckci_tensor *t, int64_t a
     }
 }
 
-/* The lines of a tile: [channel][z tap][slot of wy][plane of wx][position] */
+/* Are channels of t side by side, so that lines of several are turned at once? */
+CKCI_FN int ckci_along_turns(const ckci_view *v, const ckci_tensor *t, int64_t red)
+{
+    return red > 1 && t->stride[2] == 1 && t->plain && t->dtype == v->kind->dtype &&
+           (uintptr_t)t->p % (uintptr_t)v->kind->size == 0;
+}
+
+/* The lines of a tile, of `red` channels from c0 on: [channel][z tap][slot of wy][plane of wx][position] */
 CKCI_FN void ckci_along_gather(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
-                               const ckci_window *wx, int64_t group, int64_t n, int64_t q, unsigned char *dst)
+                               const ckci_window *wx, int64_t group, int64_t n, int64_t q, int64_t c0,
+                               int64_t red, unsigned char *dst)
 {
     const ckci_tensor *t = v->read;
     int64_t slots = wy->planes * wy->width, size = v->kind->size, line = wx->planes * wx->width * size;
-    int64_t step = wx->step * t->stride[5];
+    int64_t step = wx->step * t->stride[5], channel = axis[0].taps * slots * line;
+    int turns = ckci_along_turns(v, t, red);
     for (int64_t plane = 0; plane < wx->planes; plane++, dst += wx->width * size) {
         int64_t from, to, x0 = ckci_window_position(wx, plane, 0);
         unsigned char *out = dst;
@@ -10202,9 +10470,9 @@ CKCI_FN void ckci_along_gather(const ckci_view *v, const ckci_axis axis[3], cons
             continue;
         }
         ckci_inside(x0, wx->step, wx->width, t->len[5], &from, &to);
-        for (int64_t i = 0; i < v->red * axis[0].taps; i++) {
+        for (int64_t i = 0; i < red * axis[0].taps; i++) {
             int64_t z = q * axis[0].read_step + axis[0].read0 + i % axis[0].taps * axis[0].read_tap;
-            int64_t at = group * t->stride[0] + n * t->stride[1] + i / axis[0].taps * t->stride[2] +
+            int64_t at = group * t->stride[0] + n * t->stride[1] + (c0 + i / axis[0].taps) * t->stride[2] +
                          z * t->stride[3] + (x0 + from * wx->step) * t->stride[5];
             for (int64_t s = 0; s < slots; s++, out += line) {
                 int64_t y = ckci_window_position(wy, s / wy->width, s % wy->width);
@@ -10215,7 +10483,12 @@ CKCI_FN void ckci_along_gather(const ckci_view *v, const ckci_axis axis[3], cons
                 if (from > 0) {
                     ckci_clear(v->kind, out, from);
                 }
-                ckci_along_read(v, t, at + y * t->stride[4], step, to - from, out + from * size);
+                if (!turns) {
+                    ckci_along_read(v, t, at + y * t->stride[4], step, to - from, out + from * size);
+                } else if (i < axis[0].taps) {
+                    v->k->turn(to - from, red, t->p + (at + y * t->stride[4]) * size, step, out + from * size,
+                               channel / size);
+                }
                 if (to < wx->width) {
                     ckci_clear(v->kind, out + to * size, wx->width - to);
                 }
@@ -10235,13 +10508,13 @@ CKCI_INLINE int64_t ckci_along_tap(const ckci_axis axis[3], const ckci_window *w
 /* The tap tables: by threes down where rows are neighbours, then one by one. Weights lie in the order
    (channel, z, x, y). */
 CKCI_FN ckci_line_taps ckci_along_taps(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
-                                       const ckci_window *wx, int down, int32_t *table)
+                                       const ckci_window *wx, int64_t red, int down, int32_t *table)
 {
     ckci_line_taps t;
     int64_t lanes = v->k->lanes, taps = axis[1].taps;
     int neighbours =
         down && v->k->three14 && wy->step == 1 && (wy->tap == 1 || wy->tap == -1) && !wy->separate;
-    int64_t whole = neighbours ? taps / 3 : 0, others = v->red * axis[0].taps * axis[2].taps;
+    int64_t whole = neighbours ? taps / 3 : 0, others = red * axis[0].taps * axis[2].taps;
     int32_t *three = table, *one = table + 4 * others * whole;
     t.threes = others * whole;
     t.ones = others * (taps - 3 * whole);
@@ -10266,16 +10539,16 @@ CKCI_FN ckci_line_taps ckci_along_taps(const ckci_view *v, const ckci_axis axis[
     return t;
 }
 
-/* The weights of one output channel, each in all lanes */
+/* The weights of one output channel and `red` others from c0 on, each in all lanes */
 CKCI_FN void ckci_along_weights(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t column,
-                                unsigned char *dst)
+                                int64_t c0, int64_t red, unsigned char *dst)
 {
     const ckci_tensor *w = &v->p->t[CKCI_WEI];
     int64_t size = v->kind->size;
     double one[CKCI_SPAN];
-    for (int64_t i = 0; i < v->red * axis[0].taps * axis[2].taps; i++) {
+    for (int64_t i = 0; i < red * axis[0].taps * axis[2].taps; i++) {
         int64_t jx = i % axis[2].taps, jz = i / axis[2].taps % axis[0].taps,
-                c = i / axis[2].taps / axis[0].taps;
+                c = c0 + i / axis[2].taps / axis[0].taps;
         int64_t at = group * w->stride[0] + column * w->stride[v->wei_col] + c * w->stride[v->wei_red] +
                      (axis[0].tap0 + jz * axis[0].tap_step) * w->stride[3] + axis[1].tap0 * w->stride[4] +
                      (axis[2].tap0 + jx * axis[2].tap_step) * w->stride[5];
@@ -10283,10 +10556,9 @@ CKCI_FN void ckci_along_weights(const ckci_view *v, const ckci_axis axis[3], int
         for (int64_t j = 0, some; j < axis[1].taps; j += some) {
             some = ckci_min(axis[1].taps - j, CKCI_SPAN);
             v->kind->read(w, at + j * step, step, some, one);
-            for (int64_t lane = 0; lane < v->k->lanes; lane++) {
-                ckci_scatter(v->kind, dst + lane * size, v->k->lanes, one, some);
+            for (int64_t k = 0; k < some; k++, dst += v->k->lanes * size) {
+                ckci_splat(v->kind, dst, (const unsigned char *)one + k * size, v->k->lanes);
             }
-            dst += some * v->k->lanes * size;
         }
     }
 }
@@ -10294,18 +10566,18 @@ CKCI_FN void ckci_along_weights(const ckci_view *v, const ckci_axis axis[3], int
 /* `count` outputs of a kernel, out_step apart: of rows, or of vectors of one row */
 CKCI_FN void ckci_along_run(const ckci_kernels *k, const ckci_line_taps *taps, int64_t count,
                             const unsigned char *x, int64_t x_step, const unsigned char *w,
-                            unsigned char *sums, int64_t step)
+                            unsigned char *sums, int64_t step, int add)
 {
     int32_t all[CKCI_EDGES] = {0, 0, 0, 0, 0, 0, 0};
     all[0] = (int32_t)taps->ones;
     if (taps->threes) {
         (count > 7 ? k->three14 : k->three7)(taps->threes, taps->three, x, x_step, w, taps->w_step, sums,
-                                             step, 0);
+                                             step, add);
     }
-    if (taps->ones || !taps->threes) {
+    if (taps->ones || (!taps->threes && !add)) {
         (count > 7   ? k->line14
          : count > 4 ? k->line7
-                     : k->line4)(all, taps->one, x, x_step, w, sums, step, taps->threes > 0);
+                     : k->line4)(all, taps->one, x, x_step, w, sums, step, add || taps->threes > 0);
     }
 }
 
@@ -10315,10 +10587,12 @@ typedef struct ckci_along_job {
     ckci_target target;
 } ckci_along_job;
 
-/* One output channel of the tile at first[]. */
+/* One output channel of the tile at first[]: `add` to the sums of other channels, written if these are the
+   last. */
 CKCI_FN void ckci_along_channel(const ckci_along_job *job, const ckci_target *o, const ckci_line_taps *taps,
                                 int64_t line, const int64_t first[6], int64_t yb, int64_t xb,
-                                const unsigned char *lines, const unsigned char *weights, unsigned char *sums)
+                                const unsigned char *lines, const unsigned char *weights, unsigned char *sums,
+                                int add, int last)
 {
     const ckci_view *v = &job->v;
     int64_t size = v->kind->size, lanes = v->k->lanes, vectors = ckci_ceil_div(xb, lanes), at[6];
@@ -10330,18 +10604,23 @@ CKCI_FN void ckci_along_channel(const ckci_along_job *job, const ckci_target *o,
         int64_t wide = vectors * lanes, step = down ? 1 : CKCI_LINE;
         for (int64_t i = 0; i < vectors; i += step) {
             ckci_along_run(v->k, taps, down ? rows : ckci_min(vectors - i, CKCI_LINE), x + i * lanes * size,
-                           down ? line : lanes, weights, sums + i * lanes * size, down ? wide : lanes);
+                           down ? line : lanes, weights, sums + i * lanes * size, down ? wide : lanes, add);
+        }
+        if (!last) {
+            sums += job->t.block;
+            continue;
         }
         if (how) {
             ckci_store_rows(v, how, rows, xb, sums, wide,
                             o->t.p + ckci_offset(o->t.stride, at) * (int64_t)ckci_size(o->t.dtype),
                             o->t.stride[4]);
             at[4] += rows;
-            continue;
+        } else {
+            for (int64_t i = 0; i < rows; i++, at[4]++) {
+                v->kind->write(o, at, 5, xb, sums + i * wide * size);
+            }
         }
-        for (int64_t i = 0; i < rows; i++, at[4]++) {
-            v->kind->write(o, at, 5, xb, sums + i * wide * size);
-        }
+        sums += add ? job->t.block : 0;
     }
 }
 
@@ -10376,22 +10655,30 @@ CKCI_FN void ckci_along_item(const void *context, int64_t item, unsigned char *s
     int reached = axis[0].taps * axis[1].taps * axis[2].taps > 0; /* else the epilogue of 0 */
     taps.three = taps.one = table;
     if (reached) {
-        taps = ckci_along_taps(v, axis, &wy, &wx, t->down, table);
+        taps = ckci_along_taps(v, axis, &wy, &wx, t->red, t->down, table);
     }
+    int64_t column = t->red < v->red ? t->sums / v->cols : 0;
     at[3] = q[0];
     at[4] = q[1];
     at[5] = q[2];
     for (int64_t i = set * t->some; i < ckci_min(planes, set * t->some + t->some); i++) {
         at[0] = i % v->p->g;
         at[1] = i / v->p->g;
-        if (reached) {
-            ckci_along_gather(v, axis, &wy, &wx, at[0], at[1], q[0], lines);
-        }
-        for (at[2] = 0; at[2] < v->cols; at[2]++) {
+        for (int64_t c0 = 0, red; c0 < v->red; c0 += red) {
+            ckci_line_taps some = taps;
+            red = reached ? ckci_min(t->red, v->red - c0) : v->red;
+            some.threes = taps.threes / t->red * red;
+            some.ones = taps.ones / t->red * red;
             if (reached) {
-                ckci_along_weights(v, axis, at[0], at[2], weights);
+                ckci_along_gather(v, axis, &wy, &wx, at[0], at[1], q[0], c0, red, lines);
             }
-            ckci_along_channel(job, &o, &taps, wx.planes * wx.width, at, yb, xb, lines, weights, sums);
+            for (at[2] = 0; at[2] < v->cols; at[2]++) {
+                if (reached) {
+                    ckci_along_weights(v, axis, at[0], at[2], c0, red, weights);
+                }
+                ckci_along_channel(job, &o, &some, wx.planes * wx.width, at, yb, xb, lines, weights,
+                                   sums + at[2] * column, c0 > 0, c0 + red == v->red);
+            }
         }
     }
 }
@@ -10401,8 +10688,11 @@ CKCI_FN double ckci_along_read_cost(const ckci_view *v, const ckci_axis axis[3],
 {
     double lines = (double)v->red * (double)axis[0].taps *
                    (double)(yb * axis[1].read_step + axis[1].taps - 1) * (double)axis[2].read_step;
-    double vector = v->read->stride[5] * axis[2].read_step == 1 ? 4 : 3 * v->k->lanes;
-    return lines * (60 + vector * (double)ckci_ceil_div(xb, v->k->lanes));
+    int turns = ckci_along_turns(v, v->read, v->red), quick = turns && v->kind->size == 4 && v->red >= 8;
+    double vector = v->read->stride[5] * axis[2].read_step == 1 ? 4
+                    : quick                                     ? 0.5 * v->k->lanes
+                                                                : (turns ? 1.5 : 3) * v->k->lanes;
+    return lines * ((turns ? 20 : 60) + vector * (double)ckci_ceil_div(xb, v->k->lanes));
 }
 
 /* and of all. */
@@ -10417,9 +10707,9 @@ CKCI_FN double ckci_along_cost(const ckci_view *v, int64_t limit)
                      (double)axis[1].count * (double)ckci_ceil_div(axis[2].count, v->k->lanes);
     double taps = (double)v->taps * (double)v->red / phases;
     double write = to->stride[5] * axis[2].write_step == 1 ? 5 : 3 * lanes;
-    double tiles = (double)ckci_saturating_mul(t.items, t.some);
+    double tiles = (double)(v->p->g * v->p->n) * (double)(t.items / ckci_max(t.sets, 1));
     return vectors * (double)v->cols * (taps * ckci_tap_cost(v) + write) +
-           tiles * (600 + ckci_along_read_cost(v, axis, t.yb, t.xb) +
+           tiles * (400 + ckci_along_read_cost(v, axis, t.yb, t.xb) +
                     (double)v->cols * (double)v->taps * (double)v->red * 4) +
            4000;
 }
@@ -10436,7 +10726,7 @@ CKCI_FN int ckci_better_along(const ckci_view *v, const ckci_direct_tiles *lines
     *cost = ckci_direct_cost(v, lines);
     if (ckci_goes_along(v, limit)) {
         double along = ckci_along_cost(v, limit);
-        if (along < *cost || lines->bytes > limit) {
+        if (along < *cost || lines->bytes > limit || v->red > CKCI_DIRECT_RED) {
             *cost = along;
             return 1;
         }
@@ -10454,7 +10744,7 @@ CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
     }
-    CKCI_TRY(ckci_direct_takes(&v, err));
+    CKCI_TRY(ckci_direct_takes(&v, ckci_goes_along(&v, f->limit), err));
     ckci_direct_tiles lines = ckci_find_direct_tiles(&v, threads, f->limit);
     if (!ckci_better_along(&v, &lines, f->limit, &cost)) {
         return ckci_fit_direct_view(f, &v, err);
@@ -10928,6 +11218,7 @@ CKCI_FN ckci_along_shares ckci_find_along_shares(const ckci_view *v, int32_t spl
     memset(&a, 0, sizeof a);
     ckci_phase(v, 0, axis);
     a.numbers = v->taps * v->red;
+    t->red = v->red;
     a.sums = ckci_line_up((ckci_round_up(a.numbers, CKCI_TAPS) + 1) * lanes * size);
     a.totals = ckci_total_bytes(v->kind, a.numbers * lanes);
     for (int stack = 0; stack < 2; stack++) {
@@ -11037,7 +11328,7 @@ CKCI_FN void ckci_along_unit(const ckci_along_weight_job *job, const ckci_axis a
         table[2 * entry] = table[0];
         table[2 * entry + 1] = (int32_t)ckci_round_up(numbers, CKCI_TAPS);
     }
-    ckci_along_gather(v, axis, &wy, &wx, group, n, q[0], lines);
+    ckci_along_gather(v, axis, &wy, &wx, group, n, q[0], 0, v->red, lines);
     for (int64_t y = 0; y < yb; y++) {
         int64_t at = group * dy->stride[0] + n * dy->stride[1] + column * dy->stride[2] +
                      q[0] * dy->stride[3] + (q[1] + y) * dy->stride[4] + q[2] * dy->stride[5];
@@ -11134,10 +11425,9 @@ CKCI_FN double ckci_direct_weight_cost(const ckci_view *v, const ckci_direct_til
     spread += ckci_lanes_apart(v, &v->p->t[CKCI_OUT], v->cols, 1, (double)t->xb);
     /* a unit begins with its table */
     double tables = v->red == 1 && v->cols == 1 ? 0 : (double)t->units * taps * 20;
-    return (double)t->blocks *
-               ((positions * (taps * each + spread) + tables) * ckci_idle(t->blocks * t->split) +
-                taps * (double)(t->split + 8 * v->k->lanes)) +
-           4000;
+    double work = (double)t->blocks * (positions * (taps * each + spread) + tables);
+    return work * ckci_idle(work, t->blocks * t->split) +
+           (double)t->blocks * taps * (double)(t->split + 8 * v->k->lanes) + 4000;
 }
 
 CKCI_FN double ckci_along_weight_cost(const ckci_view *v, const ckci_along_shares *a)
@@ -11151,9 +11441,8 @@ CKCI_FN double ckci_along_weight_cost(const ckci_view *v, const ckci_along_share
     double gradient = v->p->t[CKCI_OUT].stride[5] == 1 ? 4 : 3 * lanes;
     double units = (double)a->units *
                    (300 + taps * 25 + 60 * (double)t->yb + ckci_along_read_cost(v, axis, t->yb, t->xb));
-    return (double)ckci_all_lanes(v) *
-               ((vectors * (taps * ckci_tap_cost(v) + gradient) + units) * ckci_idle(t->items) +
-                taps * lanes * (double)a->split) +
+    double work = (double)ckci_all_lanes(v) * (vectors * (taps * ckci_tap_cost(v) + gradient) + units);
+    return work * ckci_idle(work, t->items) + (double)ckci_all_lanes(v) * taps * lanes * (double)a->split +
            4000;
 }
 
@@ -11181,7 +11470,7 @@ CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_view v = ckci_make_view(&f->p->conv, f->features);
     int32_t threads = f->plan->device.threads;
-    CKCI_TRY(ckci_direct_takes(&v, err));
+    CKCI_TRY(ckci_direct_takes(&v, 0, err));
     ckci_direct_tiles t = ckci_find_direct_weight_tiles(&v, f->split_k, threads, f->limit);
     if (ckci_weight_better_along(&v, &t, f->split_k, f->limit, &f->cost)) {
         ckci_along_shares a = ckci_find_along_shares(&v, f->split_k, threads, f->limit);
@@ -11239,6 +11528,280 @@ CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem 
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>cpu-turn
+  Convolutions of tensors whose positions lie side by side (channels first) as ones of copies whose channels
+  do: what is read is turned into workspace before, what is written out of it after, with its epilogue. Small
+  planes make short rows, where a call for each channel's row costs more than the arithmetic; turned, all
+  channels of a position are one row, and every number is moved once each way. Any instance of cpu/ computes
+  between the two; the plan keeps which tensors are turned. An item owns some channels of one batch entry.
+*/
+enum {
+    CKCI_TURN_ROWS = 32,     /* channels of an item */
+    CKCI_TURN_COLUMNS = 64,  /* positions of a buffer */
+    CKCI_TURN_NEAR = 1 << 19 /* bytes of a copy that stays in L2; others cost twice the time */
+};
+
+/* Elements between neighbours of all groups' channels; 0: they do not lie evenly, or need not be turned. */
+CKCI_FN int64_t ckci_turn_step(const ckci_tensor *t)
+{
+    int64_t step = t->len[2] == 1 ? t->stride[0] : t->stride[2];
+    int even = t->len[0] == 1 || t->len[2] == 1 || t->stride[0] == t->len[2] * t->stride[2];
+    int planes = t->stride[5] == 1 && t->len[3] * t->len[4] * t->len[5] > 1;
+    return even && planes && step > 1 && t->len[0] * t->len[2] > 1 ? step : 0;
+}
+
+/* The problem with turned copies of in and out, those of which `mask` has a bit (1 << CKCI_IN ...), from `ws`
+   on. Returns their bytes. */
+CKCI_FN int64_t ckci_turn_conv(const ckci_conv *p, int64_t mask, unsigned char *ws, ckci_conv *q)
+{
+    const ckci_kind *kind = ckci_find_kind(p->t[p->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI].compute);
+    int64_t bytes = 0;
+    *q = *p;
+    for (int i = 0; i < 3; i++) {
+        ckci_tensor *t = &q->t[i];
+        if (!(mask >> i & 1)) {
+            continue;
+        }
+        ckconv_dtype compute = t->compute;
+        ckci_dense_mid(t, kind->dtype, t->len[0], t->len[1], t->len[2], t->len + 3, ws ? ws + bytes : NULL);
+        t->compute = compute; /* says which kind of number it is: values are rounded to it already */
+        memset(&t->op, 0, sizeof t->op);
+        bytes =
+            ckci_saturating_add(bytes, ckci_line_up(ckci_saturating_mul(ckci_count(&p->t[i]), kind->size)));
+        if (i == ckci_written(p->op)) {
+            q->num_d = 0;
+        }
+    }
+    return bytes;
+}
+
+typedef struct ckci_turn_job {
+    const ckci_kind *kind;
+    const ckci_kernels *k;
+    const ckci_tensor *t;
+    ckci_target target; /* of what is written */
+    unsigned char *dense;
+    int64_t step, blocks, run, lines; /* positions side by side, and how many such lines a channel has */
+} ckci_turn_job;
+
+/* Positions that lie in one run: whole planes, if rows are neighbours. */
+CKCI_FN void ckci_turn_lines(ckci_turn_job *job, int whole)
+{
+    const ckci_tensor *t = job->t;
+    int axis = 5;
+    job->run = t->len[5];
+    while (whole && axis > 3 && (t->stride[axis - 1] == job->run || t->len[axis - 1] == 1)) {
+        job->run *= t->len[--axis];
+    }
+    job->lines = t->len[3] * t->len[4] * t->len[5] / ckci_max(job->run, 1);
+}
+
+/* Line `line` of a channel, in elements, and its place. */
+CKCI_FN int64_t ckci_turn_line(const ckci_turn_job *job, int64_t line, int64_t at[6])
+{
+    int64_t first = line * job->run, rows = first / job->t->len[5];
+    at[5] = first % job->t->len[5];
+    at[4] = rows % job->t->len[4];
+    at[3] = rows / job->t->len[4];
+    return at[3] * job->t->stride[3] + at[4] * job->t->stride[4] + at[5];
+}
+
+CKCI_FN void ckci_turn_in_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    double buffer[8 * CKCI_TURN_COLUMNS];
+    const ckci_turn_job *job = (const ckci_turn_job *)context;
+    const ckci_tensor *t = job->t;
+    int64_t size = job->kind->size, channels = t->len[0] * t->len[2], n = item / job->blocks, at[6];
+    int64_t first = item % job->blocks * CKCI_TURN_ROWS, rows = ckci_min(channels - first, CKCI_TURN_ROWS);
+    int bare = t->plain && t->dtype == job->kind->dtype && (uintptr_t)t->p % (uintptr_t)size == 0;
+    unsigned char *dense = job->dense + (n * job->lines * job->run * channels + first) * size;
+    (void)scratch;
+    for (int64_t line = 0; line < job->lines; line++, dense += job->run * channels * size) {
+        int64_t from = n * t->stride[1] + first * job->step + ckci_turn_line(job, line, at);
+        if (bare) {
+            job->k->turn(rows, job->run, t->p + from * size, job->step, dense, channels);
+            continue;
+        }
+        for (int64_t r = 0, some; r < rows; r += some) {
+            some = ckci_min(rows - r, 8);
+            for (int64_t x = 0, wide; x < job->run; x += wide) {
+                wide = ckci_min(job->run - x, CKCI_TURN_COLUMNS);
+                for (int64_t i = 0; i < some; i++) {
+                    job->kind->read(t, from + (r + i) * job->step + x, 1, wide,
+                                    (unsigned char *)buffer + i * wide * size);
+                }
+                job->k->turn(some, wide, buffer, wide, dense + (x * channels + r) * size, channels);
+            }
+        }
+    }
+}
+
+CKCI_FN void ckci_turn_out_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    double buffer[8 * CKCI_TURN_COLUMNS];
+    const ckci_turn_job *job = (const ckci_turn_job *)context;
+    const ckci_tensor *t = job->t;
+    int64_t size = job->kind->size, channels = t->len[0] * t->len[2], n = item / job->blocks, at[6];
+    int64_t first = item % job->blocks * CKCI_TURN_ROWS, rows = ckci_min(channels - first, CKCI_TURN_ROWS);
+    int bare = job->run > t->len[5] || job->target.t.dtype == job->kind->dtype;
+    const unsigned char *dense = job->dense + (n * job->lines * job->run * channels + first) * size;
+    (void)scratch;
+    bare = bare && job->target.t.op.kind == CKCONV_PASS && (uintptr_t)t->p % (uintptr_t)size == 0;
+    at[1] = n;
+    for (int64_t line = 0; line < job->lines; line++, dense += job->run * channels * size) {
+        int64_t to = n * t->stride[1] + first * job->step + ckci_turn_line(job, line, at), x0 = at[5];
+        if (bare) {
+            job->k->turn(job->run, rows, dense, channels, t->p + to * size, job->step);
+            continue;
+        }
+        for (int64_t r = 0, some; r < rows; r += some) {
+            some = ckci_min(rows - r, 8);
+            for (int64_t x = 0, wide; x < job->run; x += wide) {
+                wide = ckci_min(job->run - x, CKCI_TURN_COLUMNS);
+                job->k->turn(wide, some, dense + (x * channels + r) * size, channels, buffer, wide);
+                for (int64_t i = 0; i < some; i++) {
+                    at[0] = (first + r + i) / t->len[2];
+                    at[2] = (first + r + i) % t->len[2];
+                    at[5] = x0 + x;
+                    job->kind->write(&job->target, at, 5, wide, (unsigned char *)buffer + i * wide * size);
+                }
+            }
+        }
+    }
+}
+
+/* Turns tensor i of p to or from its copy in q. */
+CKCI_FN void ckci_turn_tensor(const ckci_conv *p, const ckci_conv *q, int i, int32_t features,
+                              int32_t threads)
+{
+    ckci_turn_job job;
+    int written = i == ckci_written(p->op);
+    memset(&job, 0, sizeof job);
+    job.kind = ckci_find_kind(q->t[i].dtype);
+    job.k = ckci_find_kernels(features, job.kind->dtype);
+    job.t = &p->t[i];
+    job.dense = q->t[i].p;
+    job.step = ckci_turn_step(job.t);
+    job.blocks = ckci_ceil_div(job.t->len[0] * job.t->len[2], CKCI_TURN_ROWS);
+    if (written) {
+        job.target = ckci_make_target(p);
+    }
+    /* an epilogue goes along x */
+    ckci_turn_lines(&job, !written || (job.t->op.kind == CKCONV_PASS && job.t->dtype == job.kind->dtype));
+    ckci_parallel(threads, job.t->len[1] * job.blocks, written ? ckci_turn_out_item : ckci_turn_in_item, &job,
+                  NULL, 0);
+}
+
+/* What turning costs: a vector of numbers, and a call for some rows of a line. Conversions go number by
+   number. */
+CKCI_FN double ckci_turn_cost(const ckci_conv *p, int64_t mask, int32_t features)
+{
+    double cost = 1500;
+    for (int i = 0; i < 3; i++) {
+        const ckci_tensor *t = &p->t[i];
+        ckci_turn_job job;
+        if (!(mask >> i & 1)) {
+            continue;
+        }
+        job.t = t;
+        ckci_turn_lines(&job, 1);
+        const ckci_kind *kind = ckci_find_kind(p->t[CKCI_WEI].compute);
+        int32_t lanes = ckci_find_kernels(features, kind->dtype)->lanes;
+        int bare =
+            t->dtype == kind->dtype && (i == ckci_written(p->op) ? t->op.kind == CKCONV_PASS : t->plain);
+        double each = kind->size == 4 && lanes > 4 && job.run >= 8 && t->len[0] * t->len[2] >= 8 ? 0.35 : 1.6;
+        each *= ckci_count(t) * kind->size > CKCI_TURN_NEAR ? 2 : 1;
+        cost += (double)ckci_count(t) * (bare ? each : 3 + each);
+        cost += 40 * (double)job.lines * (double)t->len[1] *
+                (double)ckci_ceil_div(t->len[0] * t->len[2], CKCI_TURN_ROWS);
+    }
+    return cost;
+}
+
+typedef ckconv_status (*ckci_fit_kernel)(ckci_fit *f, ckconv_error *err);
+typedef void (*ckci_run_kernel)(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                                unsigned char *ws, int32_t features);
+
+/* The fit of `inner`, or of `inner` between turns where that costs less: decided for one thread, so that
+   results do not depend on how many there are. */
+CKCI_FN ckconv_status ckci_fit_turned(ckci_fit *f, ckci_fit_kernel inner, ckconv_error *err)
+{
+    const ckci_conv *p = &f->p->conv;
+    int64_t mask = 0;
+    f->plan->tune[CKCI_TUNE_TURNED] = 0;
+    for (int i = 0; i < 3 && CKCI_HAS_CHANNELS_FIRST; i++) {
+        mask |= i != CKCI_WEI && ckci_turn_step(&p->t[i]) > 0 ? (int64_t)1 << i : 0;
+    }
+    if (mask == 0) {
+        return inner(f, err);
+    }
+    ckci_problem q;
+    int64_t bytes = ckci_turn_conv(p, mask, NULL, &q.conv);
+    ckconv_plan plan = *f->plan;
+    ckci_fit one = *f, turned = *f;
+    plan.device.threads = 1;
+    one.plan = turned.plan = &plan;
+    turned.p = &q;
+    turned.limit = f->limit - bytes;
+    ckconv_status s = bytes <= f->limit ? inner(&turned, NULL) : (ckconv_status)CKCONV_ERR_WORKSPACE;
+    double turn = ckci_turn_cost(p, mask, f->features);
+    if (s != CKCONV_OK || (inner(&one, NULL) == CKCONV_OK && one.cost <= turned.cost + turn)) {
+        return inner(f, err);
+    }
+    turned.plan = f->plan;
+    CKCI_TRY(inner(&turned, err));
+    f->cost = turned.cost + turn;
+    f->plan->tune[CKCI_TUNE_TURNED] = mask;
+    f->plan->workspace_bytes += bytes;
+    f->plan->launches += (int32_t)((mask & 1) + (mask >> 2 & 1));
+    return CKCONV_OK;
+}
+
+CKCI_FN void ckci_run_turned(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                             unsigned char *ws, int32_t features, ckci_run_kernel inner)
+{
+    int64_t mask = plan->tune[CKCI_TUNE_TURNED], limit = ckci_plan_limit(plan);
+    int written = ckci_written(p->conv.op);
+    if (mask == 0) {
+        inner(plan, p, args, ws, features);
+        return;
+    }
+    ckconv_plan rest = *plan;
+    ckci_problem q;
+    int64_t bytes = ckci_turn_conv(&p->conv, mask, ws, &q.conv);
+    if (limit < CKCI_MAX_BYTES) {
+        rest.tune[CKCI_TUNE_LIMIT] = limit > bytes ? limit - bytes + CKCI_ALIGN : -1;
+    }
+    rest.tune[CKCI_TUNE_STACK] = 0;
+    for (int i = 0; i < 3; i++) {
+        if ((mask >> i & 1) && i != written) {
+            ckci_turn_tensor(&p->conv, &q.conv, i, features, plan->device.threads);
+        }
+    }
+    inner(&rest, &q, args, ws + bytes, features);
+    if (mask >> written & 1) {
+        ckci_turn_tensor(&p->conv, &q.conv, written, features, plan->device.threads);
+    }
+}
+
+/* The same for each family. */
+#define CKCI_TURNED(NAME)                                                                                    \
+    CKCI_FN ckconv_status ckci_fit_turned_##NAME(ckci_fit *f, ckconv_error *err)                             \
+    {                                                                                                        \
+        return ckci_fit_turned(f, ckci_fit_##NAME, err);                                                     \
+    }                                                                                                        \
+    CKCI_FN void ckci_run_turned_##NAME(const ckconv_plan *plan, const ckci_problem *p,                      \
+                                        const ckconv_args *args, unsigned char *ws, int32_t features)        \
+    {                                                                                                        \
+        ckci_run_turned(plan, p, args, ws, features, ckci_run_##NAME);                                       \
+    }
+CKCI_TURNED(gather)
+CKCI_TURNED(weight)
+CKCI_TURNED(direct)
+CKCI_TURNED(direct_weight)
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>cpu-pair
   One convolution of a pair, by whichever of the two families costs less, and both of them fused: an item then
   owns a tile of output positions in all channels and keeps mid in its scratch. Without workspace for that,
@@ -11280,7 +11843,7 @@ CKCI_FN ckci_stage ckci_make_stage(const ckci_conv *p, ckci_conv *paired, int32_
     s.gather.target = s.line.target = ckci_make_target(p);
     s.packed = s.gather.t.packed;
     s.scratch = s.gather.t.scratch;
-    if (ckci_direct_takes(&s.line.v, NULL) == CKCONV_OK) {
+    if (ckci_direct_takes(&s.line.v, 0, NULL) == CKCONV_OK) {
         s.line.t = ckci_find_direct_tiles(&s.line.v, threads, CKCI_MAX_BYTES - 1);
         s.direct = s.line.t.bytes < CKCI_MAX_BYTES && s.line.t.packed > 0 &&
                    s.line.t.lines < ((int64_t)1 << 30) &&
@@ -12308,8 +12871,9 @@ CKCI_FN void ckci_norm_form(ckci_norm_work *w, const ckci_tensor *const *t, int 
             w->copies = ckci_max(ckci_min(x, most), 1);
             w->copies -= w->copies > even ? w->copies % even : 0;
         }
+        /* an item for each thread and no more: part of a row leaves the rest of its cache lines unread */
         while (!few && w->groups > 1 && w->groups * p->c > 32 &&
-               p->n * ckci_ceil_div(p->g, w->groups) < 4 * threads) {
+               p->n * ckci_ceil_div(p->g, w->groups) < threads) {
             w->groups = ckci_ceil_div(w->groups, 2);
         }
     } else {
@@ -12799,7 +13363,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
         ckci_parallel(threads, p.n * p.g, ckci_norm_fwd_item, &w, ws, 0);
         return;
     }
-    if (plan->workspace_bytes > 0 && params) {
+    if (ws && params) {
         w.sums = (double *)(void *)ws;
     }
     if (rows && (args->din || w.sums)) {
@@ -12852,6 +13416,14 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 #undef CKCI_R8
 #undef CKCI_R9
 #undef CKCI_COPY_KERNEL
+#undef CKCI_TURN_SCALAR
+#undef CKCI_TURN_LOAD
+#undef CKCI_TURN_ONES
+#undef CKCI_TURN_TWOS
+#undef CKCI_TURN_FOURS
+#undef CKCI_TURN_EIGHT
+#undef CKCI_TURNED
+#undef CKCI_ADD_COST
 #undef CKCI_NORM_ROWS
 #undef CKCI_NORM_DOUBLES
 #undef CKCI_NORM_FACTOR
@@ -19663,18 +20235,20 @@ CKCI_FN int32_t ckci_cpu_features(void)
 /* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features
    it needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
 #define CKCI_CPU_ROWS(X, ISA, FEATURES, TM, TN, VL)                                                          \
-    X(cpu_gemm_fwd_##ISA, CPU, SINGLE_STAGE, FWD, FEATURES, TM, TN, VL, ckci_fit_gather, ckci_run_gather)    \
-    X(cpu_gemm_bwd_data_##ISA, CPU, SINGLE_STAGE, BWD_DATA, FEATURES, TM, TN, VL, ckci_fit_gather,           \
-      ckci_run_gather)                                                                                       \
-    X(cpu_gemm_bwd_weight_##ISA, CPU, SINGLE_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL, ckci_fit_weight,       \
-      ckci_run_weight)                                                                                       \
-    X(cpu_gemm_bwd_weight_split_##ISA, CPU, TWO_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL, ckci_fit_weight,    \
-      ckci_run_weight)                                                                                       \
-    X(cpu_direct_fwd_##ISA, CPU, DIRECT, FWD, FEATURES, 14, VL, VL, ckci_fit_direct, ckci_run_direct)        \
-    X(cpu_direct_bwd_data_##ISA, CPU, DIRECT, BWD_DATA, FEATURES, 14, VL, VL, ckci_fit_direct,               \
-      ckci_run_direct)                                                                                       \
-    X(cpu_direct_bwd_weight_##ISA, CPU, DIRECT, BWD_WEIGHT, FEATURES, 9, VL, VL, ckci_fit_direct_weight,     \
-      ckci_run_direct_weight)                                                                                \
+    X(cpu_gemm_fwd_##ISA, CPU, SINGLE_STAGE, FWD, FEATURES, TM, TN, VL, ckci_fit_turned_gather,              \
+      ckci_run_turned_gather)                                                                                \
+    X(cpu_gemm_bwd_data_##ISA, CPU, SINGLE_STAGE, BWD_DATA, FEATURES, TM, TN, VL, ckci_fit_turned_gather,    \
+      ckci_run_turned_gather)                                                                                \
+    X(cpu_gemm_bwd_weight_##ISA, CPU, SINGLE_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL,                        \
+      ckci_fit_turned_weight, ckci_run_turned_weight)                                                        \
+    X(cpu_gemm_bwd_weight_split_##ISA, CPU, TWO_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL,                     \
+      ckci_fit_turned_weight, ckci_run_turned_weight)                                                        \
+    X(cpu_direct_fwd_##ISA, CPU, DIRECT, FWD, FEATURES, 14, VL, VL, ckci_fit_turned_direct,                  \
+      ckci_run_turned_direct)                                                                                \
+    X(cpu_direct_bwd_data_##ISA, CPU, DIRECT, BWD_DATA, FEATURES, 14, VL, VL, ckci_fit_turned_direct,        \
+      ckci_run_turned_direct)                                                                                \
+    X(cpu_direct_bwd_weight_##ISA, CPU, DIRECT, BWD_WEIGHT, FEATURES, 9, VL, VL,                             \
+      ckci_fit_turned_direct_weight, ckci_run_turned_direct_weight)                                          \
     X(cpu_fused_conv_conv_##ISA, CPU, FUSED, CONV_CONV_FWD, FEATURES, TM, TN, VL, ckci_fit_pair,             \
       ckci_run_pair)                                                                                         \
     X(cpu_unfused_conv_conv_##ISA, CPU, UNFUSED, CONV_CONV_FWD, FEATURES, TM, TN, VL, ckci_fit_pair,         \
@@ -20234,10 +20808,10 @@ CKCI_FN int ckci_known_name(const char *name)
 }
 
 /* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far
-   longer: at least about 20 microseconds of work for each thread. Results do not depend on it. */
+   longer. Results do not depend on it. */
 CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
-    double most = cost / 32768;
+    double most = cost / CKCI_THREAD_COST;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
 }
 
@@ -20393,6 +20967,29 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
     return CKCONV_OK;
 }
 
+/* A CPU plan under a limit may have its workspace on the stack instead: where the whole block is enough, and
+   is so whatever the number of threads: of a group norm, whose workspace does not depend on it, and of what is
+   too small for two. It does where that costs no more than what the limit leaves. */
+CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
+                                  int32_t only, double cost)
+{
+    ckconv_plan trial = *plan;
+    double other;
+    if (plan->engine != CKCONV_ENGINE_CPU || plan->tune[CKCI_TUNE_LIMIT] == 0 ||
+        plan->tune[CKCI_TUNE_LIMIT] >= CKCI_STACK) {
+        return;
+    }
+    trial.tune[CKCI_TUNE_STACK] = CKCI_STACK;
+    trial.workspace_bytes = 0;
+    if (ckci_select(&trial, p, o, only, &other, NULL) == CKCONV_OK && other <= cost &&
+        trial.workspace_bytes > ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) &&
+        (plan->op >= CKCONV_GROUPNORM_FWD || other < 2 * CKCI_THREAD_COST)) {
+        *plan = trial;
+        plan->tune[CKCI_TUNE_STACK] = trial.workspace_bytes;
+        plan->workspace_bytes = 0;
+    }
+}
+
 CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
                                      ckconv_plan *part, double *cost, ckconv_error *err)
 {
@@ -20455,6 +21052,9 @@ CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
     if (plan->engine == CKCONV_ENGINE_GPU && plan->op <= CKCONV_BWD_WEIGHT) {
         ckci_fold_patches(&p->conv, 16 / (int64_t)ckci_size(p->conv.t[CKCI_IN].dtype));
     }
+    if (plan->engine == CKCONV_ENGINE_CPU && plan->op <= CKCONV_BWD_WEIGHT) {
+        ckci_merge_axes(&p->conv);
+    }
 }
 
 /* What the running build holds, as a number: a plan of another build may need what this one lacks. */
@@ -20471,7 +21071,7 @@ CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
 {
     ckconv_plan copy;
     memcpy(&copy, plan, sizeof copy);
-    copy.check = 0;
+    copy.seal = 0;
     const unsigned char *at = (const unsigned char *)&copy, *end = at + sizeof copy;
     uint64_t sum[4] = {CKCI_MAGIC, 0, CKCI_BUILD_HOLDS, 0};
     for (const char *c = ckci_find_instance(plan->instance)->name; *c; c++) {
@@ -20548,9 +21148,10 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     double cost;
     CKCI_TRY(ckci_select(&plan, problem, &o, only, &cost, err));
+    ckci_select_on_stack(&plan, problem, &o, only, cost);
     plan.magic = CKCI_MAGIC;
     plan.version = CKCONV_VERSION;
-    plan.check = ckci_plan_check(&plan);
+    plan.seal = ckci_plan_check(&plan);
     *out = plan;
     return ckci_ok(err);
 }
@@ -20606,7 +21207,7 @@ CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ck
         ckconv_groupnorm_desc groupnorm;
     } desc;
     CKCI_TRY(ckci_check_magic(plan, name, err));
-    if (!ckci_find_instance(plan->instance) || plan->check != ckci_plan_check(plan)) {
+    if (!ckci_find_instance(plan->instance) || plan->seal != ckci_plan_check(plan)) {
         return ckci_fail(err, CKCONV_ERR_PLAN,
                          "%s is damaged, or another build of the library made it: its members do not belong "
                          "together",
@@ -21456,6 +22057,22 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     return instance->list(plan, p, args, ws, &instance->tile, &e, err);
 }
 
+/* A run whose workspace is a block on the stack. */
+typedef struct ckci_stack_run {
+    const ckconv_plan *plan;
+    const ckci_problem *p;
+    const ckconv_args *args;
+    const ckci_instance *instance;
+} ckci_stack_run;
+
+CKCI_FN void ckci_stack_run_item(const void *context, int64_t item, unsigned char *block)
+{
+    const ckci_stack_run *r = (const ckci_stack_run *)context;
+    uintptr_t past = (uintptr_t)block % CKCI_ALIGN;
+    (void)item;
+    r->instance->run(r->plan, r->p, r->args, block + (past ? CKCI_ALIGN - past : 0), r->instance->features);
+}
+
 CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                     size_t workspace_bytes, void *stream, ckconv_error *err)
 {
@@ -21473,7 +22090,16 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
                          "the plan uses CPU features (%d) that this CPU lacks (%d)",
                          (int)plan->device.features, (int)ckci_cpu_features());
     }
-    instance->run(plan, &p, args, ws, instance->features);
+    if (plan->tune[CKCI_TUNE_STACK] > 0) {
+        ckci_stack_run r;
+        r.plan = plan;
+        r.p = &p;
+        r.args = args;
+        r.instance = instance;
+        ckci_run_on_stack(ckci_stack_run_item, &r, 0);
+    } else {
+        instance->run(plan, &p, args, ws, instance->features);
+    }
     return ckci_ok(err);
 }
 
@@ -21724,7 +22350,8 @@ CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t siz
     o.split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
     ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o,
                                      &plan->device, -1, &p, NULL);
-    if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0)) {
+    if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) ||
+        free_plan.workspace_bytes <= plan->tune[CKCI_TUNE_STACK]) {
         return at;
     }
     return ckci_append(text, size, at,
@@ -21795,6 +22422,12 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                      (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "s",
                      CKCI_LL(plan->grid[0]), (int)plan->block[0], plan->block[0] == 1 ? "" : "s",
                      CKCI_LL(plan->workspace_bytes));
+    if (plan->tune[CKCI_TUNE_STACK] > 0) {
+        at = ckci_append(text, size, at, ", %lld on the stack", CKCI_LL(plan->tune[CKCI_TUNE_STACK]));
+    }
+    if (plan->tune[CKCI_TUNE_TURNED] != 0) {
+        at = ckci_append(text, size, at, ", of copies with channels side by side");
+    }
     at = ckci_append(text, size, at, "; %s", ckci_why(plan, &p, instance->family));
     return ckci_append_limit(plan, text, size, at);
 }
@@ -23015,19 +23648,66 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("YES")
 #pragma pop_macro("Z")
 #pragma pop_macro("ZEROS")
+#pragma pop_macro("align")
+#pragma pop_macro("all")
+#pragma pop_macro("any")
+#pragma pop_macro("array")
+#pragma pop_macro("begin")
+#pragma pop_macro("bit")
+#pragma pop_macro("bits")
 #pragma pop_macro("byte")
+#pragma pop_macro("check")
 #pragma pop_macro("clamp")
+#pragma pop_macro("debug")
+#pragma pop_macro("each")
+#pragma pop_macro("emit")
+#pragma pop_macro("end")
+#pragma pop_macro("error")
+#pragma pop_macro("expect")
+#pragma pop_macro("fail")
 #pragma pop_macro("far")
+#pragma pop_macro("global")
+#pragma pop_macro("half")
 #pragma pop_macro("huge")
 #pragma pop_macro("interface")
+#pragma pop_macro("internal")
+#pragma pop_macro("likely")
+#pragma pop_macro("local")
+#pragma pop_macro("log")
+#pragma pop_macro("loop")
 #pragma pop_macro("major")
+#pragma pop_macro("mask")
 #pragma pop_macro("max")
 #pragma pop_macro("min")
 #pragma pop_macro("minor")
 #pragma pop_macro("near")
+#pragma pop_macro("none")
+#pragma pop_macro("one")
+#pragma pop_macro("packed")
+#pragma pop_macro("pass")
+#pragma pop_macro("pixel")
+#pragma pop_macro("real")
+#pragma pop_macro("repeat")
+#pragma pop_macro("require")
+#pragma pop_macro("sign")
 #pragma pop_macro("single")
+#pragma pop_macro("slots")
 #pragma pop_macro("small")
+#pragma pop_macro("square")
+#pragma pop_macro("step")
 #pragma pop_macro("swap")
+#pragma pop_macro("then")
+#pragma pop_macro("thread")
+#pragma pop_macro("two")
+#pragma pop_macro("unlikely")
+#pragma pop_macro("vec")
+#pragma pop_macro("vector")
+#pragma pop_macro("verify")
+#pragma pop_macro("warn")
+#pragma pop_macro("word")
+#pragma pop_macro("words")
+#pragma pop_macro("wrap")
+#pragma pop_macro("zero")
 #endif
 #endif /* CKCONV_IMPLEMENTED */
 #endif /* CKCONV_IMPLEMENTATION */

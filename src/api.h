@@ -38,6 +38,9 @@ LIMITS
       alike.
     - A tensor may have 2^62 bytes at most. Sizes and strides are int64 and every product is checked.
     - Written tensors with explicit strides need strides that nest (see ckconv_tensor).
+    - Macros of yours that are in capital letters may have any name but CKC...; those in lower case must not
+      be names of members or parameters here, of C's library, or of local variables of the implementation:
+      define them behind the header (docs/platforms.md says which do no harm).
     - NaN payloads are not kept. Subnormals are honoured, but instances with the bf16 instructions of AVX-512
       (..._avx512_bf16) take those below 2^-126 as zeros.
 
@@ -46,7 +49,8 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_STATIC           all functions static: several copies in one program
     CKCONV_REQUIRE_GPU      #error unless a GPU compiler reads the implementation
     CKCONV_STACK_BYTES      16384 to 65536 (65536): what runs without workspace may take of a thread's stack,
-                            and group norms always; calls take up to 48 KiB beside it
+                            a small workspace included, and group norms always; calls take up to 48 KiB beside
+                            it
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
     What these drop is not compiled, on CPU and GPU; calls that need it answer CKCONV_ERR_UNSUPPORTED and the
     name of the switch, never with a slow kernel. ckconv_build_text() tells what is left.
@@ -166,7 +170,7 @@ TAGS (search for them; behind the API one for each file of the project's src/: >
 #ifdef CKCONV_STATIC
 #undef CKCONV_API
 #if defined(__GNUC__) || defined(__clang__)
-#define CKCONV_API static __attribute__((unused))
+#define CKCONV_API static __attribute__((__unused__))
 #else
 #define CKCONV_API static
 #endif
@@ -462,7 +466,7 @@ typedef struct ckconv_plan {
     int64_t flop, bytes;     /* 2 per multiply-add; each tensor once */
     ckconv_device device;
     int64_t tune[15]; /* private: what the planner was told and chose */
-    uint64_t check;   /* private: a number of all other members; a run refuses a plan that was changed */
+    uint64_t seal;    /* private: a number of all other members; a run refuses a plan that was changed */
     union {
         ckconv_conv_desc conv; /* the description with all defaults filled in */
         ckconv_conv_conv_desc conv_conv;

@@ -51,6 +51,7 @@ extern "C" {
 #include "cpu/along.h"
 #include "cpu/direct_weight.h"
 #include "cpu/along_weight.h"
+#include "cpu/turn.h"
 #include "cpu/pair.h"
 #include "cpu/norm.h"
 #include "cpu/undef.h"

@@ -130,7 +130,7 @@ static int same_plan(const ckconv_plan *a, const ckconv_plan *b)
     ckconv_plan x = *a, y = *b;
     memset(&x.u, 0, sizeof x.u);
     memset(&y.u, 0, sizeof y.u);
-    x.check = y.check = 0; /* of the descriptions, too */
+    x.seal = y.seal = 0; /* of the descriptions, too */
     return memcmp(&x, &y, sizeof x) == 0;
 }
 

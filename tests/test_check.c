@@ -1695,8 +1695,8 @@ static void test_corrupt_plans(ckconv_op op)
         {"launches", offsetof(ckconv_plan, launches), offsetof(ckconv_plan, flop)},
         {"flop, bytes", offsetof(ckconv_plan, flop), offsetof(ckconv_plan, device)},
         {"device", offsetof(ckconv_plan, device), offsetof(ckconv_plan, tune)},
-        {"tune", offsetof(ckconv_plan, tune), offsetof(ckconv_plan, check)},
-        {"check", offsetof(ckconv_plan, check), offsetof(ckconv_plan, u)},
+        {"tune", offsetof(ckconv_plan, tune), offsetof(ckconv_plan, seal)},
+        {"seal", offsetof(ckconv_plan, seal), offsetof(ckconv_plan, u)},
         {"u", offsetof(ckconv_plan, u), sizeof(ckconv_plan)},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

@@ -224,6 +224,101 @@ static void test_choice_without_workspace(void)
     free(y);
 }
 
+/* Without workspace a CPU plan that needs little has it on the stack: the same instance, described so, and the
+   same bits as with the workspace that its plan asks for. A group norm backward always does so; whether a
+   convolution does depends on its size alone, not on threads. */
+static void test_workspace_on_stack(void)
+{
+    static const int64_t norms[][5] = {
+        {2, 8, 4, 16, 1}, {1, 32, 1, 49, 0}, {2, 4, 16, 100, 1}, {3, 5, 7, 9, 0}};
+    static const int64_t layers[][5] = {
+        {1, 8, 3, 3, 12}, {16, 1, 1, 3, 7}, {1, 2, 2, 3, 9}, {1, 20, 16, 1, 6}};
+    int convolutions = 0;
+    for (int i = 0; i < 4 * 2 + 4 * 3; i++) {
+        ckconv_groupnorm_desc norm;
+        ckconv_conv_desc layer;
+        ckconv_plan with, without, one;
+        ckconv_options o;
+        ckconv_args a;
+        ckconv_error err;
+        ckconv_tensor_info info;
+        char text[1024], want[64];
+        const int group = i < 8;
+        ckconv_op op = group ? (ckconv_op)CKCONV_GROUPNORM_BWD : (ckconv_op)(CKCONV_FWD + (i - 8) % 3);
+        memset(&norm, 0, sizeof norm);
+        memset(&o, 0, sizeof o);
+        memset(&a, 0, sizeof a);
+        o.engine = CKCONV_ENGINE_CPU;
+        o.threads = 1 + i % 3;
+        if (group) {
+            const int64_t *s = norms[i / 2];
+            norm.ndim = 1;
+            norm.n = s[0];
+            norm.g = s[1];
+            norm.c = s[2];
+            norm.input[0] = s[3];
+            norm.eps = 1e-5;
+            norm.in.layout = norm.out.layout = norm.din.layout = i % 2 ? CKCONV_NGCHW : CKCONV_NHWGC;
+            CHECK_OK(ckconv_plan_groupnorm(&with, op, &norm, &o, NULL, &err), err);
+        } else {
+            const int64_t *s = layers[(i - 8) / 3];
+            test_layer(&layer, 2, s[0], 2, s[1], s[2]);
+            for (int j = 0; j < 2; j++) {
+                layer.filter[j] = s[3];
+                layer.input[j] = s[4];
+            }
+            CHECK_OK(ckconv_plan_conv(&with, op, &layer, &o, NULL, &err), err);
+        }
+        o.max_workspace = i % 4 == 3 ? 80 : -1;
+        CHECK_OK(ckconv_plan_again(&without, &with, &o, &err), err);
+        o.threads = o.threads % 3 + 1;
+        CHECK_OK(ckconv_plan_again(&one, &with, &o, &err), err);
+        if (with.workspace_bytes <= (i % 4 == 3 ? 80 : 0)) {
+            continue;
+        }
+        float *x[4], *result[3][3];
+        for (int j = 0; j < 4; j++) {
+            x[j] = numbers(1 << 14, (uint32_t)(20 + j));
+        }
+        for (int run = 0; run < 3; run++) {
+            const ckconv_plan *plan = run == 0 ? &with : run == 1 ? &without : &one;
+            for (int j = 0; j < 3; j++) {
+                result[run][j] = numbers(1 << 14, 30);
+            }
+            a.in = x[0];
+            a.dout = x[1];
+            a.wei = a.gamma = x[2];
+            a.beta = x[3];
+            a.out = a.dwei = a.din = result[run][0];
+            if (group) {
+                a.dgamma = result[run][1];
+                a.dbeta = result[run][2];
+            }
+            CHECK(run == 0 || plan->workspace_bytes <= (i % 4 == 3 ? 80 : 0));
+            CHECK(run_guarded(plan, &a));
+        }
+        CHECK_OK(ckconv_plan_tensor(&with, 0, &info, &err), err);
+        CHECK(info.count <= 1 << 14);
+        ckconv_plan_describe(&without, text, sizeof text);
+        snprintf(want, sizeof want, ", %lld on the stack", (long long)with.workspace_bytes);
+        const int told = strstr(text, want) != NULL;
+        convolutions += told && !group;
+        CHECK_MSG(told || !group, "not on the stack, %lld bytes: %s", (long long)with.workspace_bytes, text);
+        CHECK(!told || (without.instance == with.instance && strstr(text, "slower") == NULL));
+        for (int j = 0; j < (group ? 3 : 1); j++) {
+            CHECK(!told || memcmp(result[0][j], result[1][j], sizeof(float) << 14) == 0);
+            CHECK(memcmp(result[1][j], result[2][j], sizeof(float) << 14) == 0);
+        }
+        for (int j = 0; j < 4; j++) {
+            free(x[j]);
+        }
+        for (int run = 0; run < 9; run++) {
+            free(result[run / 3][run % 3]);
+        }
+    }
+    CHECK(convolutions > 2);
+}
+
 /* Thousands of stride phases end in time, with the right values. */
 static void test_long_strides(void)
 {
@@ -257,6 +352,7 @@ int main(void)
     test_threads_and_limits();
     test_interleaved();
     test_choice_without_workspace();
+    test_workspace_on_stack();
     test_long_strides();
     return test_end();
 }

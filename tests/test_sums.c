@@ -14,7 +14,10 @@
             than it adds: CHAIN additions, or BLOCK products of s, whichever is less. A single chain
             loses n * s
    A written type of 16 bits would hide these errors: D = -S is added there, so that the error itself is
-   written. */
+   written.
+
+   An argument runs a part alone: wide, matrix (or a number: that row of its table), rows, or many [BATCH]: all
+   of what CKCONV_TEST_FULL adds in 10^8 positions, or in BATCH x 512 x 512, on any device. */
 #define _POSIX_C_SOURCE 200809L
 #include "naive.h"
 
@@ -494,21 +497,23 @@ static void part_rows(void)
 }
 
 /* More than 2^24 ones: a single f32 stops there. 17 million positions, or with CKCONV_TEST_FULL 10^8 and
-   every instance. Batch entries, rows and columns overlap, so that the tensors stay small. */
-static void part_many(void)
+   every instance. Batch entries, rows and columns overlap, so that the tensors stay small. alone: so many
+   batch entries, whatever the effort; 0: what the effort asks for. */
+static void part_many(int64_t alone)
 {
     static const ckconv_dtype dtypes[2] = {CKCONV_F32, CKCONV_BF16};
-    if (effort() == 0) {
+    const int all = alone > 0 || test_full();
+    if (effort() == 0 && alone == 0) {
         return;
     }
     for (int i = 0; i < 2 * 2 * 2; i++) {
         const int depthwise = i % 2, kind = i / 2 % 2 == 0 ? ONES : UNIFORM;
         const int64_t g = depthwise ? 8 : 1;
-        if ((kind == UNIFORM || depthwise != i / 4) && !test_full()) {
+        if ((kind == UNIFORM || depthwise != i / 4) && !all) {
             continue;
         }
         ckconv_conv_desc d;
-        test_layer(&d, 2, g, test_full() ? 382 : 66, 1, 1);
+        test_layer(&d, 2, g, alone > 0 ? alone : all ? 382 : 66, 1, 1);
         for (int j = 0; j < 2; j++) {
             d.filter[j] = 1;
             d.input[j] = 512;
@@ -521,7 +526,7 @@ static void part_many(void)
             t[j]->stride[0] = t[j]->stride[2] = 1;
             t[j]->stride[1] = t[j]->stride[3] = t[j]->stride[4] = g;
         }
-        run_case(&d, CKCONV_BWD_WEIGHT, NULL, kind, i / 4 ? 8 : 24, !test_full());
+        run_case(&d, CKCONV_BWD_WEIGHT, NULL, kind, i / 4 ? 8 : 24, !all);
     }
 }
 
@@ -619,18 +624,23 @@ static void part_matrix(int only)
     }
 }
 
-/* A number: that row of matrix_rows alone. */
 int main(int argc, char **argv)
 {
     test_begin("test_sums");
-    if (argc > 1) {
-        part_matrix(atoi(argv[1]));
-        return test_end();
+    const char *part = argc > 1 ? argv[1] : NULL;
+    const int number = part != NULL && part[0] >= '0' && part[0] <= '9';
+    if (part == NULL || strcmp(part, "wide") == 0) {
+        part_wide();
     }
-    part_wide();
-    part_matrix(-1);
-    part_rows();
-    part_many();
+    if (part == NULL || number || strcmp(part, "matrix") == 0) {
+        part_matrix(number ? atoi(part) : -1);
+    }
+    if (part == NULL || strcmp(part, "rows") == 0) {
+        part_rows();
+    }
+    if (part == NULL || strcmp(part, "many") == 0) {
+        part_many(part == NULL ? 0 : argc > 2 ? atoi(argv[2]) : 382);
+    }
     printf("largest error of random values: %.2f u*T\n", worst);
     return test_end();
 }

@@ -57,9 +57,12 @@ BEGIN {
     for (i = 1; i <= n; i++) {
         system_word[list[i]] = 1
     }
-    n = split("I byte clamp far huge interface major max min minor near single small swap", list, " ")
+    n = split("I align all any array begin bit bits byte check clamp debug each emit end error expect fail far " \
+        "global half huge interface internal likely local log loop major mask max min minor near none one packed " \
+        "pass pixel real repeat require sign single slots small square step swap then thread two unlikely vec " \
+        "vector verify warn word words wrap zero", list, " ")
     for (i = 1; i <= n; i++) {
-        found[list[i]] = 1 # and for the headers of C++
+        found[list[i]] = 1 # lower case that programs do define; and for the headers of C++
     }
 }
 FNR == 1 {

@@ -147,6 +147,43 @@ CKCI_FN void ckci_fold_patches(ckci_conv *p, int64_t chunk)
     p->filter[2] = p->stride[2] = 1;
 }
 
+/* Do the positions of an axis and of the next one inside lie in memory as those of one? */
+CKCI_FN int ckci_one_axis(const ckci_tensor *t, int axis)
+{
+    return t->len[3 + axis] == 1 ||
+           t->stride[3 + axis] == ckci_saturating_mul(t->len[4 + axis], t->stride[4 + axis]);
+}
+
+/* Where neither axis has more than one tap and both move by one, every output is read at its own place: axes
+   that are one in memory become one, so that small planes are long rows. */
+CKCI_FN void ckci_merge_axes(ckci_conv *p)
+{
+    for (int axis = 1; axis >= 0; axis--) {
+        int merges = 1;
+        for (int i = axis; i < axis + 2; i++) {
+            merges = merges && p->filter[i] == 1 && p->stride[i] == 1 && p->pad[i] == 0 &&
+                     p->input[i] == p->output[i];
+        }
+        for (int i = 0; i < 3 + p->num_d; i++) {
+            const ckci_tensor *t = i < 3 ? &p->t[i] : &p->d[i - 3];
+            merges =
+                merges && (i == CKCI_WEI || (i >= 3 && p->op == CKCONV_BWD_WEIGHT) || ckci_one_axis(t, axis));
+        }
+        if (!merges || p->input[axis] == 1) {
+            continue;
+        }
+        for (int i = 0; i < 3 + p->num_d; i++) {
+            ckci_tensor *t = i < 3 ? &p->t[i] : &p->d[i - 3];
+            t->len[4 + axis] *= t->len[3 + axis];
+            t->len[3 + axis] = 1;
+        }
+        p->input[axis + 1] *= p->input[axis];
+        p->output[axis + 1] = p->input[axis + 1];
+        p->input[axis] = p->output[axis] = 1;
+    }
+    ckci_drop_conv(p);
+}
+
 /* Tensors of one shape: those of a group norm or a transform. */
 CKCI_FN void ckci_drop_tensors(ckci_tensor *const *t, int count)
 {

@@ -15,6 +15,10 @@ enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1 };
 enum { CKCI_TUNE_FIRST = 2, CKCI_TUNE_SECOND = 3, CKCI_TUNE_MID = 4 };
 /* Group norm on a GPU: blocks that keep a slab in their LDS; 0: it is not kept. */
 enum { CKCI_TUNE_KEPT = 5 };
+/* A convolution on a CPU: bits of the tensors (1 << CKCI_IN, ...) whose copies have channels side by side. */
+enum { CKCI_TUNE_TURNED = 6 };
+/* A CPU plan whose workspace is a block on the stack: its bytes; workspace_bytes is 0. */
+enum { CKCI_TUNE_STACK = 7 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -37,12 +41,15 @@ typedef struct ckci_fit {
     double cost;
 } ckci_fit;
 
+/* Cost that keeps a thread busy for about 20 microseconds: less is not worth another one. */
+enum { CKCI_THREAD_COST = 32768 };
+
 /* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
 enum { CKCI_ALIGN = 64 };
 
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 {
-    int64_t limit = plan->tune[CKCI_TUNE_LIMIT];
+    int64_t limit = plan->tune[CKCI_TUNE_STACK] ? (int64_t)CKCI_STACK : plan->tune[CKCI_TUNE_LIMIT];
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 

@@ -3,9 +3,10 @@
   Direct convolution of few channels per group with vectors along x, for tensors whose x lies closer than
   their channels, and for fewer channels than a vector has lanes. An item owns a tile of one output plane of
   one group: it gathers the lines that the tile reads, zeros beside them, once for each reduction channel, and
-  for each output channel every tap is a vector multiply-add with a weight in all lanes. The kernels are those
-  of cpu/direct.h: what they take for neighbouring outputs are rows (`down`) or, where rows are few, vectors
-  of one row.
+  for each output channel every tap is a vector multiply-add with a weight in all lanes. Of many reduction
+  channels some are gathered at a time, and the sums of all output channels wait in scratch. The kernels are
+  those of cpu/direct.h: what they take for neighbouring outputs are rows (`down`) or, where rows are few,
+  vectors of one row.
 */
 #pragma once
 #include "cpu/direct.h"
@@ -13,25 +14,36 @@
 typedef struct ckci_along_tiles {
     int64_t yb, xb, blocks_y, blocks_x; /* outputs of an item */
     int64_t some, sets;                 /* planes (n, group) of an item; items beside each other */
+    int64_t red;                        /* reduction channels gathered at a time */
     int down;
+    int64_t block; /* bytes of sums that a kernel begins: 14 rows, or a row */
     int64_t lines, sums, weights, table, scratch, items, bytes;
     int32_t threads;
 } ckci_along_tiles;
 
 enum { CKCI_ALONG_TAPS = 1024, CKCI_ALONG_BYTES = 128 * 1024 };
 
+/* Reduction channels gathered at a time: even shares. */
+CKCI_FN int64_t ckci_along_red(const ckci_view *v)
+{
+    int64_t most = ckci_max(ckci_min(CKCI_DIRECT_RED, CKCI_ALONG_TAPS / v->taps), 1);
+    return ckci_ceil_div(v->red, ckci_ceil_div(v->red, most));
+}
+
 /* The bytes of a tile of yb x xb outputs. */
 CKCI_FN void ckci_along_scratch(const ckci_view *v, ckci_along_tiles *t)
 {
     int64_t size = v->kind->size, lanes = v->k->lanes, wide = ckci_round_up(t->xb, lanes);
-    int64_t entries = ckci_saturating_mul(ckci_window_entries(v, t->yb, wide, 0), v->red);
+    int64_t entries = ckci_saturating_mul(ckci_window_entries(v, t->yb, wide, 0), t->red);
+    int64_t blocks = t->red == v->red ? 1 : v->cols * ckci_ceil_div(t->yb, t->down ? CKCI_LINE : 1);
     /* kernels read as if they had 14 rows or vectors more */
     int64_t row = ckci_window_entries(v, 1, wide, 1);
     t->lines = ckci_line_up(ckci_saturating_mul(ckci_saturating_add(entries, CKCI_LINE * row), size));
-    t->sums = ckci_line_up((t->down ? CKCI_LINE * wide : wide + CKCI_LINE * lanes) * size);
-    t->weights = ckci_line_up(v->taps * v->red * lanes * size);
-    t->table = ckci_line_up(v->taps * v->red * 16);
-    t->scratch = ckci_saturating_add(t->lines, t->sums + t->weights + t->table);
+    t->block = ckci_line_up((t->down ? CKCI_LINE * wide : wide + CKCI_LINE * lanes) * size);
+    t->sums = ckci_saturating_mul(t->block, blocks);
+    t->weights = ckci_line_up(v->taps * t->red * lanes * size);
+    t->table = ckci_line_up(v->taps * t->red * 16);
+    t->scratch = ckci_saturating_add(t->lines, ckci_saturating_add(t->sums, t->weights + t->table));
 }
 
 CKCI_FN ckci_along_tiles ckci_find_along_tiles(const ckci_view *v, int32_t threads, int64_t limit)
@@ -41,6 +53,7 @@ CKCI_FN ckci_along_tiles ckci_find_along_tiles(const ckci_view *v, int32_t threa
     memset(&t, 0, sizeof t);
     ckci_phase(v, 0, axis);
     t.down = axis[1].count >= 4;
+    t.red = ckci_along_red(v);
     t.threads = threads;
     for (int stack = 0; stack < 2; stack++) {
         t.xb = ckci_min(axis[2].count, t.down ? 448 : 2048);
@@ -82,7 +95,8 @@ CKCI_FN int ckci_goes_along(const ckci_view *v, int64_t limit)
     const ckci_tensor *from = v->read, *to = &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT];
     int near_x = from->stride[5] <= from->stride[v->red > 1 ? 2 : 0] &&
                  to->stride[5] <= to->stride[v->cols > 1 ? 2 : 0];
-    return !v->pairs && v->red <= CKCI_DIRECT_RED && v->taps * v->red <= CKCI_ALONG_TAPS &&
+    return !v->pairs && v->taps <= CKCI_ALONG_TAPS &&
+           (v->red <= CKCI_DIRECT_RED || v->cols <= CKCI_DIRECT_RED) &&
            (near_x || ckci_all_lanes(v) < v->k->lanes) && ckci_find_along_tiles(v, 1, limit).bytes <= limit;
 }
 
@@ -102,13 +116,22 @@ CKCI_FN void ckci_along_read(const ckci_view *v, const ckci_tensor *t, int64_t a
     }
 }
 
-/* The lines of a tile: [channel][z tap][slot of wy][plane of wx][position] */
+/* Are channels of t side by side, so that lines of several are turned at once? */
+CKCI_FN int ckci_along_turns(const ckci_view *v, const ckci_tensor *t, int64_t red)
+{
+    return red > 1 && t->stride[2] == 1 && t->plain && t->dtype == v->kind->dtype &&
+           (uintptr_t)t->p % (uintptr_t)v->kind->size == 0;
+}
+
+/* The lines of a tile, of `red` channels from c0 on: [channel][z tap][slot of wy][plane of wx][position] */
 CKCI_FN void ckci_along_gather(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
-                               const ckci_window *wx, int64_t group, int64_t n, int64_t q, unsigned char *dst)
+                               const ckci_window *wx, int64_t group, int64_t n, int64_t q, int64_t c0,
+                               int64_t red, unsigned char *dst)
 {
     const ckci_tensor *t = v->read;
     int64_t slots = wy->planes * wy->width, size = v->kind->size, line = wx->planes * wx->width * size;
-    int64_t step = wx->step * t->stride[5];
+    int64_t step = wx->step * t->stride[5], channel = axis[0].taps * slots * line;
+    int turns = ckci_along_turns(v, t, red);
     for (int64_t plane = 0; plane < wx->planes; plane++, dst += wx->width * size) {
         int64_t from, to, x0 = ckci_window_position(wx, plane, 0);
         unsigned char *out = dst;
@@ -116,9 +139,9 @@ CKCI_FN void ckci_along_gather(const ckci_view *v, const ckci_axis axis[3], cons
             continue;
         }
         ckci_inside(x0, wx->step, wx->width, t->len[5], &from, &to);
-        for (int64_t i = 0; i < v->red * axis[0].taps; i++) {
+        for (int64_t i = 0; i < red * axis[0].taps; i++) {
             int64_t z = q * axis[0].read_step + axis[0].read0 + i % axis[0].taps * axis[0].read_tap;
-            int64_t at = group * t->stride[0] + n * t->stride[1] + i / axis[0].taps * t->stride[2] +
+            int64_t at = group * t->stride[0] + n * t->stride[1] + (c0 + i / axis[0].taps) * t->stride[2] +
                          z * t->stride[3] + (x0 + from * wx->step) * t->stride[5];
             for (int64_t s = 0; s < slots; s++, out += line) {
                 int64_t y = ckci_window_position(wy, s / wy->width, s % wy->width);
@@ -129,7 +152,12 @@ CKCI_FN void ckci_along_gather(const ckci_view *v, const ckci_axis axis[3], cons
                 if (from > 0) {
                     ckci_clear(v->kind, out, from);
                 }
-                ckci_along_read(v, t, at + y * t->stride[4], step, to - from, out + from * size);
+                if (!turns) {
+                    ckci_along_read(v, t, at + y * t->stride[4], step, to - from, out + from * size);
+                } else if (i < axis[0].taps) {
+                    v->k->turn(to - from, red, t->p + (at + y * t->stride[4]) * size, step, out + from * size,
+                               channel / size);
+                }
                 if (to < wx->width) {
                     ckci_clear(v->kind, out + to * size, wx->width - to);
                 }
@@ -149,13 +177,13 @@ CKCI_INLINE int64_t ckci_along_tap(const ckci_axis axis[3], const ckci_window *w
 /* The tap tables: by threes down where rows are neighbours, then one by one. Weights lie in the order
    (channel, z, x, y). */
 CKCI_FN ckci_line_taps ckci_along_taps(const ckci_view *v, const ckci_axis axis[3], const ckci_window *wy,
-                                       const ckci_window *wx, int down, int32_t *table)
+                                       const ckci_window *wx, int64_t red, int down, int32_t *table)
 {
     ckci_line_taps t;
     int64_t lanes = v->k->lanes, taps = axis[1].taps;
     int neighbours =
         down && v->k->three14 && wy->step == 1 && (wy->tap == 1 || wy->tap == -1) && !wy->separate;
-    int64_t whole = neighbours ? taps / 3 : 0, others = v->red * axis[0].taps * axis[2].taps;
+    int64_t whole = neighbours ? taps / 3 : 0, others = red * axis[0].taps * axis[2].taps;
     int32_t *three = table, *one = table + 4 * others * whole;
     t.threes = others * whole;
     t.ones = others * (taps - 3 * whole);
@@ -180,16 +208,16 @@ CKCI_FN ckci_line_taps ckci_along_taps(const ckci_view *v, const ckci_axis axis[
     return t;
 }
 
-/* The weights of one output channel, each in all lanes */
+/* The weights of one output channel and `red` others from c0 on, each in all lanes */
 CKCI_FN void ckci_along_weights(const ckci_view *v, const ckci_axis axis[3], int64_t group, int64_t column,
-                                unsigned char *dst)
+                                int64_t c0, int64_t red, unsigned char *dst)
 {
     const ckci_tensor *w = &v->p->t[CKCI_WEI];
     int64_t size = v->kind->size;
     double one[CKCI_SPAN];
-    for (int64_t i = 0; i < v->red * axis[0].taps * axis[2].taps; i++) {
+    for (int64_t i = 0; i < red * axis[0].taps * axis[2].taps; i++) {
         int64_t jx = i % axis[2].taps, jz = i / axis[2].taps % axis[0].taps,
-                c = i / axis[2].taps / axis[0].taps;
+                c = c0 + i / axis[2].taps / axis[0].taps;
         int64_t at = group * w->stride[0] + column * w->stride[v->wei_col] + c * w->stride[v->wei_red] +
                      (axis[0].tap0 + jz * axis[0].tap_step) * w->stride[3] + axis[1].tap0 * w->stride[4] +
                      (axis[2].tap0 + jx * axis[2].tap_step) * w->stride[5];
@@ -197,10 +225,9 @@ CKCI_FN void ckci_along_weights(const ckci_view *v, const ckci_axis axis[3], int
         for (int64_t j = 0, some; j < axis[1].taps; j += some) {
             some = ckci_min(axis[1].taps - j, CKCI_SPAN);
             v->kind->read(w, at + j * step, step, some, one);
-            for (int64_t lane = 0; lane < v->k->lanes; lane++) {
-                ckci_scatter(v->kind, dst + lane * size, v->k->lanes, one, some);
+            for (int64_t k = 0; k < some; k++, dst += v->k->lanes * size) {
+                ckci_splat(v->kind, dst, (const unsigned char *)one + k * size, v->k->lanes);
             }
-            dst += some * v->k->lanes * size;
         }
     }
 }
@@ -208,18 +235,18 @@ CKCI_FN void ckci_along_weights(const ckci_view *v, const ckci_axis axis[3], int
 /* `count` outputs of a kernel, out_step apart: of rows, or of vectors of one row */
 CKCI_FN void ckci_along_run(const ckci_kernels *k, const ckci_line_taps *taps, int64_t count,
                             const unsigned char *x, int64_t x_step, const unsigned char *w,
-                            unsigned char *sums, int64_t step)
+                            unsigned char *sums, int64_t step, int add)
 {
     int32_t all[CKCI_EDGES] = {0, 0, 0, 0, 0, 0, 0};
     all[0] = (int32_t)taps->ones;
     if (taps->threes) {
         (count > 7 ? k->three14 : k->three7)(taps->threes, taps->three, x, x_step, w, taps->w_step, sums,
-                                             step, 0);
+                                             step, add);
     }
-    if (taps->ones || !taps->threes) {
+    if (taps->ones || (!taps->threes && !add)) {
         (count > 7   ? k->line14
          : count > 4 ? k->line7
-                     : k->line4)(all, taps->one, x, x_step, w, sums, step, taps->threes > 0);
+                     : k->line4)(all, taps->one, x, x_step, w, sums, step, add || taps->threes > 0);
     }
 }
 
@@ -229,10 +256,12 @@ typedef struct ckci_along_job {
     ckci_target target;
 } ckci_along_job;
 
-/* One output channel of the tile at first[]. */
+/* One output channel of the tile at first[]: `add` to the sums of other channels, written if these are the
+   last. */
 CKCI_FN void ckci_along_channel(const ckci_along_job *job, const ckci_target *o, const ckci_line_taps *taps,
                                 int64_t line, const int64_t first[6], int64_t yb, int64_t xb,
-                                const unsigned char *lines, const unsigned char *weights, unsigned char *sums)
+                                const unsigned char *lines, const unsigned char *weights, unsigned char *sums,
+                                int add, int last)
 {
     const ckci_view *v = &job->v;
     int64_t size = v->kind->size, lanes = v->k->lanes, vectors = ckci_ceil_div(xb, lanes), at[6];
@@ -244,18 +273,23 @@ CKCI_FN void ckci_along_channel(const ckci_along_job *job, const ckci_target *o,
         int64_t wide = vectors * lanes, step = down ? 1 : CKCI_LINE;
         for (int64_t i = 0; i < vectors; i += step) {
             ckci_along_run(v->k, taps, down ? rows : ckci_min(vectors - i, CKCI_LINE), x + i * lanes * size,
-                           down ? line : lanes, weights, sums + i * lanes * size, down ? wide : lanes);
+                           down ? line : lanes, weights, sums + i * lanes * size, down ? wide : lanes, add);
+        }
+        if (!last) {
+            sums += job->t.block;
+            continue;
         }
         if (how) {
             ckci_store_rows(v, how, rows, xb, sums, wide,
                             o->t.p + ckci_offset(o->t.stride, at) * (int64_t)ckci_size(o->t.dtype),
                             o->t.stride[4]);
             at[4] += rows;
-            continue;
+        } else {
+            for (int64_t i = 0; i < rows; i++, at[4]++) {
+                v->kind->write(o, at, 5, xb, sums + i * wide * size);
+            }
         }
-        for (int64_t i = 0; i < rows; i++, at[4]++) {
-            v->kind->write(o, at, 5, xb, sums + i * wide * size);
-        }
+        sums += add ? job->t.block : 0;
     }
 }
 
@@ -290,22 +324,30 @@ CKCI_FN void ckci_along_item(const void *context, int64_t item, unsigned char *s
     int reached = axis[0].taps * axis[1].taps * axis[2].taps > 0; /* else the epilogue of 0 */
     taps.three = taps.one = table;
     if (reached) {
-        taps = ckci_along_taps(v, axis, &wy, &wx, t->down, table);
+        taps = ckci_along_taps(v, axis, &wy, &wx, t->red, t->down, table);
     }
+    int64_t column = t->red < v->red ? t->sums / v->cols : 0;
     at[3] = q[0];
     at[4] = q[1];
     at[5] = q[2];
     for (int64_t i = set * t->some; i < ckci_min(planes, set * t->some + t->some); i++) {
         at[0] = i % v->p->g;
         at[1] = i / v->p->g;
-        if (reached) {
-            ckci_along_gather(v, axis, &wy, &wx, at[0], at[1], q[0], lines);
-        }
-        for (at[2] = 0; at[2] < v->cols; at[2]++) {
+        for (int64_t c0 = 0, red; c0 < v->red; c0 += red) {
+            ckci_line_taps some = taps;
+            red = reached ? ckci_min(t->red, v->red - c0) : v->red;
+            some.threes = taps.threes / t->red * red;
+            some.ones = taps.ones / t->red * red;
             if (reached) {
-                ckci_along_weights(v, axis, at[0], at[2], weights);
+                ckci_along_gather(v, axis, &wy, &wx, at[0], at[1], q[0], c0, red, lines);
             }
-            ckci_along_channel(job, &o, &taps, wx.planes * wx.width, at, yb, xb, lines, weights, sums);
+            for (at[2] = 0; at[2] < v->cols; at[2]++) {
+                if (reached) {
+                    ckci_along_weights(v, axis, at[0], at[2], c0, red, weights);
+                }
+                ckci_along_channel(job, &o, &some, wx.planes * wx.width, at, yb, xb, lines, weights,
+                                   sums + at[2] * column, c0 > 0, c0 + red == v->red);
+            }
         }
     }
 }
@@ -315,8 +357,11 @@ CKCI_FN double ckci_along_read_cost(const ckci_view *v, const ckci_axis axis[3],
 {
     double lines = (double)v->red * (double)axis[0].taps *
                    (double)(yb * axis[1].read_step + axis[1].taps - 1) * (double)axis[2].read_step;
-    double vector = v->read->stride[5] * axis[2].read_step == 1 ? 4 : 3 * v->k->lanes;
-    return lines * (60 + vector * (double)ckci_ceil_div(xb, v->k->lanes));
+    int turns = ckci_along_turns(v, v->read, v->red), quick = turns && v->kind->size == 4 && v->red >= 8;
+    double vector = v->read->stride[5] * axis[2].read_step == 1 ? 4
+                    : quick                                     ? 0.5 * v->k->lanes
+                                                                : (turns ? 1.5 : 3) * v->k->lanes;
+    return lines * ((turns ? 20 : 60) + vector * (double)ckci_ceil_div(xb, v->k->lanes));
 }
 
 /* and of all. */
@@ -331,9 +376,9 @@ CKCI_FN double ckci_along_cost(const ckci_view *v, int64_t limit)
                      (double)axis[1].count * (double)ckci_ceil_div(axis[2].count, v->k->lanes);
     double taps = (double)v->taps * (double)v->red / phases;
     double write = to->stride[5] * axis[2].write_step == 1 ? 5 : 3 * lanes;
-    double tiles = (double)ckci_saturating_mul(t.items, t.some);
+    double tiles = (double)(v->p->g * v->p->n) * (double)(t.items / ckci_max(t.sets, 1));
     return vectors * (double)v->cols * (taps * ckci_tap_cost(v) + write) +
-           tiles * (600 + ckci_along_read_cost(v, axis, t.yb, t.xb) +
+           tiles * (400 + ckci_along_read_cost(v, axis, t.yb, t.xb) +
                     (double)v->cols * (double)v->taps * (double)v->red * 4) +
            4000;
 }
@@ -350,7 +395,7 @@ CKCI_FN int ckci_better_along(const ckci_view *v, const ckci_direct_tiles *lines
     *cost = ckci_direct_cost(v, lines);
     if (ckci_goes_along(v, limit)) {
         double along = ckci_along_cost(v, limit);
-        if (along < *cost || lines->bytes > limit) {
+        if (along < *cost || lines->bytes > limit || v->red > CKCI_DIRECT_RED) {
             *cost = along;
             return 1;
         }
@@ -368,7 +413,7 @@ CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "split_k is %d: fwd and bwd_data instances do not split", (int)f->split_k);
     }
-    CKCI_TRY(ckci_direct_takes(&v, err));
+    CKCI_TRY(ckci_direct_takes(&v, ckci_goes_along(&v, f->limit), err));
     ckci_direct_tiles lines = ckci_find_direct_tiles(&v, threads, f->limit);
     if (!ckci_better_along(&v, &lines, f->limit, &cost)) {
         return ckci_fit_direct_view(f, &v, err);

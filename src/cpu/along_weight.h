@@ -26,6 +26,7 @@ CKCI_FN ckci_along_shares ckci_find_along_shares(const ckci_view *v, int32_t spl
     memset(&a, 0, sizeof a);
     ckci_phase(v, 0, axis);
     a.numbers = v->taps * v->red;
+    t->red = v->red;
     a.sums = ckci_line_up((ckci_round_up(a.numbers, CKCI_TAPS) + 1) * lanes * size);
     a.totals = ckci_total_bytes(v->kind, a.numbers * lanes);
     for (int stack = 0; stack < 2; stack++) {
@@ -135,7 +136,7 @@ CKCI_FN void ckci_along_unit(const ckci_along_weight_job *job, const ckci_axis a
         table[2 * entry] = table[0];
         table[2 * entry + 1] = (int32_t)ckci_round_up(numbers, CKCI_TAPS);
     }
-    ckci_along_gather(v, axis, &wy, &wx, group, n, q[0], lines);
+    ckci_along_gather(v, axis, &wy, &wx, group, n, q[0], 0, v->red, lines);
     for (int64_t y = 0; y < yb; y++) {
         int64_t at = group * dy->stride[0] + n * dy->stride[1] + column * dy->stride[2] +
                      q[0] * dy->stride[3] + (q[1] + y) * dy->stride[4] + q[2] * dy->stride[5];
@@ -232,10 +233,9 @@ CKCI_FN double ckci_direct_weight_cost(const ckci_view *v, const ckci_direct_til
     spread += ckci_lanes_apart(v, &v->p->t[CKCI_OUT], v->cols, 1, (double)t->xb);
     /* a unit begins with its table */
     double tables = v->red == 1 && v->cols == 1 ? 0 : (double)t->units * taps * 20;
-    return (double)t->blocks *
-               ((positions * (taps * each + spread) + tables) * ckci_idle(t->blocks * t->split) +
-                taps * (double)(t->split + 8 * v->k->lanes)) +
-           4000;
+    double work = (double)t->blocks * (positions * (taps * each + spread) + tables);
+    return work * ckci_idle(work, t->blocks * t->split) +
+           (double)t->blocks * taps * (double)(t->split + 8 * v->k->lanes) + 4000;
 }
 
 CKCI_FN double ckci_along_weight_cost(const ckci_view *v, const ckci_along_shares *a)
@@ -249,9 +249,8 @@ CKCI_FN double ckci_along_weight_cost(const ckci_view *v, const ckci_along_share
     double gradient = v->p->t[CKCI_OUT].stride[5] == 1 ? 4 : 3 * lanes;
     double units = (double)a->units *
                    (300 + taps * 25 + 60 * (double)t->yb + ckci_along_read_cost(v, axis, t->yb, t->xb));
-    return (double)ckci_all_lanes(v) *
-               ((vectors * (taps * ckci_tap_cost(v) + gradient) + units) * ckci_idle(t->items) +
-                taps * lanes * (double)a->split) +
+    double work = (double)ckci_all_lanes(v) * (vectors * (taps * ckci_tap_cost(v) + gradient) + units);
+    return work * ckci_idle(work, t->items) + (double)ckci_all_lanes(v) * taps * lanes * (double)a->split +
            4000;
 }
 
@@ -279,7 +278,7 @@ CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
 {
     ckci_view v = ckci_make_view(&f->p->conv, f->features);
     int32_t threads = f->plan->device.threads;
-    CKCI_TRY(ckci_direct_takes(&v, err));
+    CKCI_TRY(ckci_direct_takes(&v, 0, err));
     ckci_direct_tiles t = ckci_find_direct_weight_tiles(&v, f->split_k, threads, f->limit);
     if (ckci_weight_better_along(&v, &t, f->split_k, f->limit, &f->cost)) {
         ckci_along_shares a = ckci_find_along_shares(&v, f->split_k, threads, f->limit);

@@ -829,7 +829,8 @@ CKCI_FN void ckci_direct_item(const void *context, int64_t item, unsigned char *
 CKCI_FN double ckci_lanes_apart(const ckci_view *v, const ckci_tensor *t, int64_t channels, double entries,
                                 double x)
 {
-    return t->stride[channels > 1 ? 2 : 0] == 1 ? 0 : entries * v->k->lanes * (2 + 25 / x);
+    int together = channels > 1 ? t->stride[2] == 1 : t->stride[0] == 1 || t->len[0] == 1;
+    return together ? 0 : entries * v->k->lanes * (2 + 25 / x);
 }
 
 /* A vector of lanes that are read: depthwise ones in place or as they lie, number by number where they lie
@@ -862,10 +863,10 @@ CKCI_FN double ckci_direct_cost(const ckci_view *v, const ckci_direct_tiles *t)
     return (double)t->blocks * positions * (taps * ckci_tap_cost(v) + spread + store) + 4000;
 }
 
-/* Shapes that the direct family takes. */
-CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, ckconv_error *err)
+/* Shapes that the direct family takes; any: however many channels there are. */
+CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, int any, ckconv_error *err)
 {
-    if (v->red > CKCI_DIRECT_RED) {
+    if (v->red > CKCI_DIRECT_RED && !any) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "direct takes %d channels per group in the reduction at most, here %lld",
                          CKCI_DIRECT_RED, CKCI_LL(v->red));
@@ -892,7 +893,7 @@ CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, ckconv_error *err)
 
 CKCI_FN ckconv_status ckci_fit_direct_view(ckci_fit *f, const ckci_view *v, ckconv_error *err)
 {
-    CKCI_TRY(ckci_direct_takes(v, err));
+    CKCI_TRY(ckci_direct_takes(v, 0, err));
     ckci_direct_tiles t = ckci_find_direct_tiles(v, f->plan->device.threads, f->limit);
     if (t.bytes > f->limit || t.lines > ((int64_t)1 << 30)) {
         return ckci_over_limit("direct, a line of this shape", t.bytes, err);

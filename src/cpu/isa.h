@@ -24,7 +24,7 @@
 #define CKCI_FMA ckci_fma_vf
 #define CKCI_ADD ckci_add_vf
 #define CKCI_ZERO ckci_splat_vf("\0\0\0\0\0\0\0")
-CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(f_portable, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_THREES(ckci_three14_f_portable, ckci_three7_f_portable)
 #define CKCI_HALF_MEMORY(WIDE, SLIM, WIDE1, SLIM1)                                                           \
     CKCI_INLINE ckci_vf WIDE(const uint16_t *p)                                                              \
@@ -65,7 +65,7 @@ CKCI_TILES(ckci_tile2_f_portable_, CKCI_R2)
 #define CKCI_FMA ckci_fma_vi
 #define CKCI_ADD ckci_add_vi
 #define CKCI_ZERO ckci_splat_vi("\0\0\0\0\0\0\0")
-CKCI_KERNELS(i_portable, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(i_portable, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_TILES(ckci_tile2_i_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
@@ -87,7 +87,7 @@ CKCI_TILES(ckci_tile2_i_portable_, CKCI_R2)
 #define CKCI_FMA ckci_fma_vd
 #define CKCI_ADD ckci_add_vd
 #define CKCI_ZERO ckci_splat_vd("\0\0\0\0\0\0\0")
-CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(d_portable, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_TILES(ckci_tile2_d_portable_, CKCI_R2)
 #undef CKCI_T
 #undef CKCI_V
@@ -123,7 +123,7 @@ CKCI_TILES(ckci_tile2_d_portable_, CKCI_R2)
     __m256i NAME =                                                                                           \
         _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(map)), _mm256_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm256_permutevar8x32_ps(v, index)
-CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE)
+CKCI_KERNELS(f_avx2, CKCI_SPREAD_PERMUTE, CKCI_TURN_EIGHT)
 CKCI_THREES(ckci_three14_f_avx2, ckci_three7_f_avx2)
 CKCI_TARGET CKCI_INLINE __m256 ckci_wide_f_avx2(const uint16_t *p)
 {
@@ -177,7 +177,7 @@ CKCI_TILES(ckci_tile3_f_avx2_, CKCI_R3)
 #define CKCI_T double
 #define CKCI_V __m256d
 #define CKCI_N 4
-CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(d_avx2, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_TILES(ckci_tile3_d_avx2_, CKCI_R3)
 #undef CKCI_MM
 #undef CKCI_ZERO
@@ -200,7 +200,7 @@ CKCI_TILES(ckci_tile3_d_avx2_, CKCI_R3)
 #define CKCI_INDEX(NAME, map, c)                                                                             \
     __m512i NAME = _mm512_add_epi32(_mm512_loadu_si512((const void *)(map)), _mm512_set1_epi32(c));
 #define CKCI_PERMUTE(v, index) _mm512_maskz_permutexvar_ps((__mmask16)-1, index, v)
-CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE)
+CKCI_KERNELS(f_avx512, CKCI_SPREAD_PERMUTE, CKCI_TURN_EIGHT)
 CKCI_THREES(ckci_three14_f_avx512, ckci_three7_f_avx512)
 CKCI_LINES_KERNEL(ckci_lines9_f_avx512)
 CKCI_TARGET CKCI_INLINE __m512 ckci_wide_f_avx512(const uint16_t *p)
@@ -341,7 +341,7 @@ CKCI_TARGET CKCI_FN void ckci_zip_avx512(int64_t n, int64_t count, const void *a
 #define CKCI_T double
 #define CKCI_V __m512d
 #define CKCI_N 8
-CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(d_avx512, CKCI_SPREAD_SCALAR, CKCI_TURN_SCALAR)
 CKCI_TILES(ckci_tile7_d_avx512_, CKCI_R7)
 #undef CKCI_MM
 #undef CKCI_ZERO
@@ -377,7 +377,7 @@ CKCI_TILES(ckci_tile7_d_avx512_, CKCI_R7)
 #undef CKCI_STORE
 #define CKCI_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define CKCI_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
-CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(i_avx2, CKCI_SPREAD_SCALAR, CKCI_TURN_EIGHT)
 CKCI_TILES(ckci_tile3_i_avx2_, CKCI_R3)
 #undef CKCI_LOAD
 #undef CKCI_STORE
@@ -401,7 +401,7 @@ CKCI_TILES(ckci_tile3_i_avx2_, CKCI_R3)
 #define CKCI_N 16
 #define CKCI_LOAD(p) _mm512_loadu_si512((const void *)(p))
 #define CKCI_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
-CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR)
+CKCI_KERNELS(i_avx512, CKCI_SPREAD_SCALAR, CKCI_TURN_EIGHT)
 CKCI_TILES(ckci_tile7_i_avx512_, CKCI_R7)
 #undef CKCI_LOAD
 #undef CKCI_STORE
@@ -481,6 +481,7 @@ CKCI_FN const ckci_kernels *ckci_find_pair_kernels(int depthwise)
                                    NULL,
                                    ckci_spread_f_avx512,
                                    ckci_copy_f_avx512,
+                                   ckci_turn_f_avx512,
                                    ckci_three14_p_avx512,
                                    ckci_three7_p_avx512,
                                    ckci_widen16_f_avx512,

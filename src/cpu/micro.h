@@ -402,6 +402,59 @@
         }                                                                                                    \
     }
 
+#define CKCI_TURN_SCALAR(NAME)                                                                               \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t columns, const void *src, int64_t src_step,          \
+                                  void *dst, int64_t dst_step)                                               \
+    {                                                                                                        \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            const CKCI_T *from = (const CKCI_T *)src + r * src_step;                                         \
+            CKCI_T *to = (CKCI_T *)dst + r;                                                                  \
+            for (int64_t c = 0; c < columns; c++) {                                                          \
+                to[c * dst_step] = from[c];                                                                  \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+/* The same for numbers of 4 bytes, by squares of eight rows and columns: vectors exchange their odd and even
+   numbers, then pairs of them, then halves. The last square of a side overlaps the one before. */
+#define CKCI_TURN_LOAD(I) const __m256 a##I = _mm256_loadu_ps(from + I * src_step);
+#define CKCI_TURN_ONES(I, J)                                                                                 \
+    const __m256 b##I = _mm256_unpacklo_ps(a##I, a##J), b##J = _mm256_unpackhi_ps(a##I, a##J);
+#define CKCI_TURN_TWOS(I, J, K, L)                                                                           \
+    const __m256 c##I = _mm256_shuffle_ps(b##I, b##K, 0x44), c##J = _mm256_shuffle_ps(b##I, b##K, 0xee);     \
+    const __m256 c##K = _mm256_shuffle_ps(b##J, b##L, 0x44), c##L = _mm256_shuffle_ps(b##J, b##L, 0xee);
+#define CKCI_TURN_FOURS(I, J)                                                                                \
+    _mm256_storeu_ps(to + I * dst_step, _mm256_permute2f128_ps(c##I, c##J, 0x20));                           \
+    _mm256_storeu_ps(to + J * dst_step, _mm256_permute2f128_ps(c##I, c##J, 0x31));
+#define CKCI_TURN_EIGHT(NAME)                                                                                \
+    CKCI_TURN_SCALAR(NAME##_scalar)                                                                          \
+    CKCI_TARGET CKCI_FN void NAME(int64_t rows, int64_t columns, const void *src, int64_t src_step,          \
+                                  void *dst, int64_t dst_step)                                               \
+    {                                                                                                        \
+        if (rows < 8 || columns < 8) {                                                                       \
+            NAME##_scalar(rows, columns, src, src_step, dst, dst_step);                                      \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int64_t i = 0; i < columns; i += 8) {                                                           \
+            const int64_t column = i + 8 <= columns ? i : columns - 8;                                       \
+            for (int64_t j = 0; j < rows; j += 8) {                                                          \
+                const int64_t row = j + 8 <= rows ? j : rows - 8;                                            \
+                const float *from = (const float *)src + row * src_step + column;                            \
+                float *to = (float *)dst + column * dst_step + row;                                          \
+                CKCI_R8(CKCI_TURN_LOAD)                                                                      \
+                CKCI_TURN_ONES(0, 1)                                                                         \
+                CKCI_TURN_ONES(2, 3)                                                                         \
+                CKCI_TURN_ONES(4, 5)                                                                         \
+                CKCI_TURN_ONES(6, 7)                                                                         \
+                CKCI_TURN_TWOS(0, 1, 2, 3)                                                                   \
+                CKCI_TURN_TWOS(4, 5, 6, 7)                                                                   \
+                CKCI_TURN_FOURS(0, 4)                                                                        \
+                CKCI_TURN_FOURS(1, 5)                                                                        \
+                CKCI_TURN_FOURS(2, 6)                                                                        \
+                CKCI_TURN_FOURS(3, 7)                                                                        \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
 #define CKCI_BF16_KERNELS(S)                                                                                 \
     CKCI_LINE_KERNEL(ckci_half14_##S, CKCI_R14, 14)                                                          \
     CKCI_LINE_KERNEL(ckci_half7_##S, CKCI_R7, 7)                                                             \
@@ -436,7 +489,8 @@
     CKCI_WIDENING(ckci_widen16_##S, ckci_narrow16_##S, ckci_wide16_##S, ckci_slim16_##S, ckci_half_float,    \
                   ckci_float_half)
 
-#define CKCI_KERNELS(S, SPREAD)                                                                              \
+#define CKCI_KERNELS(S, SPREAD, TURN)                                                                        \
+    TURN(ckci_turn_##S)                                                                                      \
     CKCI_OUTERS(ckci_outer_##S)                                                                              \
     CKCI_LINE_KERNEL(ckci_line14_##S, CKCI_R14, 14)                                                          \
     CKCI_LINE_KERNEL(ckci_line7_##S, CKCI_R7, 7)                                                             \
@@ -456,5 +510,5 @@
              {ckci_tile##B##_##S##_1, ckci_tile##B##_##S##_2},                                               \
              {ckci_tile##C##_##S##_1, ckci_tile##C##_##S##_2}},                                              \
             {ckci_outer_##S##_2, ckci_outer_##S##_3}, ckci_line14_##S, ckci_line7_##S, ckci_line4_##S,       \
-            ckci_taps9_##S, ckci_spread_##S, ckci_copy_##S, __VA_ARGS__                                      \
+            ckci_taps9_##S, ckci_spread_##S, ckci_copy_##S, ckci_turn_##S, __VA_ARGS__                       \
     }

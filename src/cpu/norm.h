@@ -668,8 +668,9 @@ CKCI_FN void ckci_norm_form(ckci_norm_work *w, const ckci_tensor *const *t, int 
             w->copies = ckci_max(ckci_min(x, most), 1);
             w->copies -= w->copies > even ? w->copies % even : 0;
         }
+        /* an item for each thread and no more: part of a row leaves the rest of its cache lines unread */
         while (!few && w->groups > 1 && w->groups * p->c > 32 &&
-               p->n * ckci_ceil_div(p->g, w->groups) < 4 * threads) {
+               p->n * ckci_ceil_div(p->g, w->groups) < threads) {
             w->groups = ckci_ceil_div(w->groups, 2);
         }
     } else {
@@ -1159,7 +1160,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
         ckci_parallel(threads, p.n * p.g, ckci_norm_fwd_item, &w, ws, 0);
         return;
     }
-    if (plan->workspace_bytes > 0 && params) {
+    if (ws && params) {
         w.sums = (double *)(void *)ws;
     }
     if (rows && (args->din || w.sums)) {

@@ -44,7 +44,7 @@ CKCI_FN ckci_stage ckci_make_stage(const ckci_conv *p, ckci_conv *paired, int32_
     s.gather.target = s.line.target = ckci_make_target(p);
     s.packed = s.gather.t.packed;
     s.scratch = s.gather.t.scratch;
-    if (ckci_direct_takes(&s.line.v, NULL) == CKCONV_OK) {
+    if (ckci_direct_takes(&s.line.v, 0, NULL) == CKCONV_OK) {
         s.line.t = ckci_find_direct_tiles(&s.line.v, threads, CKCI_MAX_BYTES - 1);
         s.direct = s.line.t.bytes < CKCI_MAX_BYTES && s.line.t.packed > 0 &&
                    s.line.t.lines < ((int64_t)1 << 30) &&

@@ -148,6 +148,9 @@ typedef void (*ckci_spread_kernel)(int64_t positions, const void *src, int64_t s
 /* n rows of `count` elements from src to dst, steps in elements; widen reads bf16 or f16, narrow writes it */
 typedef void (*ckci_copy_kernel)(int64_t n, int64_t count, const void *src, int64_t src_step, void *dst,
                                  int64_t dst_step);
+/* dst[column * dst_step + row] = src[row * src_step + column] */
+typedef void (*ckci_turn_kernel)(int64_t rows, int64_t columns, const void *src, int64_t src_step, void *dst,
+                                 int64_t dst_step);
 
 /* dst[i][j] = (a[i][j], b[i][j]) in bf16: pairs for dot products. a or b may be NULL: zeros. */
 typedef void (*ckci_zip_kernel)(int64_t n, int64_t count, const void *a, const void *b, int64_t src_step,
@@ -163,6 +166,7 @@ typedef struct ckci_kernels {
     ckci_taps_kernel taps9;
     ckci_spread_kernel spread;
     ckci_copy_kernel copy;
+    ckci_turn_kernel turn;
     ckci_three_kernel three14, three7;  /* these and all after them: f32 only */
     ckci_copy_kernel widen16, narrow16; /* f16 */
     ckci_copy_kernel widen, narrow;     /* these and the next read or write bf16 */

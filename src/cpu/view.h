@@ -103,6 +103,24 @@ CKCI_INLINE void ckci_scatter(const ckci_kind *kind, unsigned char *dst, int64_t
     }
 }
 
+/* dst[i] = *src */
+CKCI_INLINE void ckci_splat(const ckci_kind *kind, unsigned char *dst, const unsigned char *src, int64_t n)
+{
+    if (kind->size == 4) {
+        uint32_t x;
+        memcpy(&x, src, 4);
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(dst + i * 4, &x, 4);
+        }
+    } else {
+        uint64_t x;
+        memcpy(&x, src, 8);
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(dst + i * 8, &x, 8);
+        }
+    }
+}
+
 /* dst[i] = src[i * step] */
 CKCI_INLINE void ckci_collect(const ckci_kind *kind, void *dst, const unsigned char *src, int64_t step,
                               int64_t n)

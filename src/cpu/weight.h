@@ -14,6 +14,22 @@ CKCI_INLINE int64_t ckci_weight_planes(const ckci_view *v)
     return v->twins ? ckci_ceil_div(v->p->n * v->p->output[0], 2) : v->p->n;
 }
 
+enum { CKCI_LEAST_ROWS = 48 }; /* outputs of a unit */
+
+/* Threads that work is worth (see ckci_useful_threads), 16 at most, and what they lose on so many items: choices
+   are made by shape alone, alike in all families. */
+CKCI_INLINE int64_t ckci_worth(double work)
+{
+    return work < CKCI_THREAD_COST        ? 1
+           : work < 16 * CKCI_THREAD_COST ? (int64_t)(work / CKCI_THREAD_COST)
+                                          : 16;
+}
+
+CKCI_INLINE double ckci_idle(double work, int64_t items)
+{
+    return (double)ckci_round_up(items, ckci_worth(work)) / (double)ckci_max(items, 1);
+}
+
 /* A patch per unit of nb x yb x xb outputs; 0 where im2col rows are better. */
 CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
 {
@@ -53,6 +69,18 @@ CKCI_FN int ckci_weight_patches(const ckci_view *v, ckci_tiles *t)
     while (t->yb == y && t->xb == x && t->nb < n && (t->nb + 1) * y * x <= CKCI_BLOCK_ROWS &&
            (t->nb + 1) * t->entries * t->cb * size <= CKCI_PATCH_BYTES) {
         t->nb++;
+    }
+    /* two units for each of few threads that the work is worth, if they do not become too small */
+    double work = (double)(v->p->g * n * axis[0].count) * (double)(y * x) * (double)v->cols * 1.1 *
+                  (double)(v->taps * ckci_ceil_div(v->red, lanes));
+    int64_t threads = ckci_min(2 * ckci_worth(work), 16),
+            others = v->p->g * ckci_ceil_div(v->red, t->cb) * axis[0].count;
+    while (t->nb > 1 && t->nb * y * x > 2 * CKCI_LEAST_ROWS && others * ckci_ceil_div(n, t->nb) < threads) {
+        t->nb = ckci_ceil_div(t->nb, 2);
+    }
+    while (t->nb == 1 && t->yb > 1 && t->yb * t->xb > 2 * CKCI_LEAST_ROWS &&
+           others * n * ckci_ceil_div(y, t->yb) * ckci_ceil_div(x, t->xb) < threads) {
+        t->yb = ckci_ceil_div(t->yb, 2);
     }
     t->yb = ckci_ceil_div(y, ckci_ceil_div(y, t->yb));
     t->xb = ckci_ceil_div(x, ckci_ceil_div(x, t->xb));
@@ -469,11 +497,8 @@ CKCI_FN int ckci_has_twins(const ckci_view *v)
            v->kind->dtype == CKCONV_F32 && (v->p->n > 1 || (v->p->n == 1 && v->p->output[0] > 1));
 }
 
-/* What 16 threads lose on so many items: the choice is made by shape alone, alike in all families. */
-CKCI_INLINE double ckci_idle(int64_t items)
-{
-    return (double)ckci_round_up(items, 16) / (double)ckci_max(items, 1);
-}
+/* Parts are added in doubles, number by number. */
+#define CKCI_ADD_COST 1.2
 
 CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
 {
@@ -520,8 +545,8 @@ CKCI_FN ckconv_status ckci_fit_weight(ckci_fit *f, ckconv_error *err)
                           : rows / v.k->outer_rows * 2;
     double pack = (double)t.blocks_n * runs * patch + (double)t.blocks_m * gradient;
     double work = (double)p->g * positions * (rows * vectors * (v.twins ? 0.55 : 1.1) + pack) + 2000;
-    double sums = (double)p->g * rows * vectors * (8 + 2 * (double)t.split);
-    f->cost = work * ckci_idle(t.items) + sums;
+    double sums = (double)p->g * rows * vectors * (8 + CKCI_ADD_COST * lanes * (double)t.split);
+    f->cost = work * ckci_idle(work, t.items) + sums;
     return CKCONV_OK;
 }
 

@@ -191,7 +191,8 @@ CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t siz
     o.split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
     ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o,
                                      &plan->device, -1, &p, NULL);
-    if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0)) {
+    if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) ||
+        free_plan.workspace_bytes <= plan->tune[CKCI_TUNE_STACK]) {
         return at;
     }
     return ckci_append(text, size, at,
@@ -262,6 +263,12 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                      (int)plan->split_k, (int)plan->launches, plan->launches == 1 ? "" : "s",
                      CKCI_LL(plan->grid[0]), (int)plan->block[0], plan->block[0] == 1 ? "" : "s",
                      CKCI_LL(plan->workspace_bytes));
+    if (plan->tune[CKCI_TUNE_STACK] > 0) {
+        at = ckci_append(text, size, at, ", %lld on the stack", CKCI_LL(plan->tune[CKCI_TUNE_STACK]));
+    }
+    if (plan->tune[CKCI_TUNE_TURNED] != 0) {
+        at = ckci_append(text, size, at, ", of copies with channels side by side");
+    }
     at = ckci_append(text, size, at, "; %s", ckci_why(plan, &p, instance->family));
     return ckci_append_limit(plan, text, size, at);
 }

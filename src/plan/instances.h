@@ -10,6 +10,7 @@
 #if CKCI_HAS_CPU
 #include "cpu/weight.h"
 #include "cpu/along_weight.h"
+#include "cpu/turn.h"
 #include "cpu/pair.h"
 #include "cpu/norm.h"
 #endif
@@ -33,18 +34,20 @@ CKCI_FN int32_t ckci_cpu_features(void)
 /* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features
    it needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
 #define CKCI_CPU_ROWS(X, ISA, FEATURES, TM, TN, VL)                                                          \
-    X(cpu_gemm_fwd_##ISA, CPU, SINGLE_STAGE, FWD, FEATURES, TM, TN, VL, ckci_fit_gather, ckci_run_gather)    \
-    X(cpu_gemm_bwd_data_##ISA, CPU, SINGLE_STAGE, BWD_DATA, FEATURES, TM, TN, VL, ckci_fit_gather,           \
-      ckci_run_gather)                                                                                       \
-    X(cpu_gemm_bwd_weight_##ISA, CPU, SINGLE_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL, ckci_fit_weight,       \
-      ckci_run_weight)                                                                                       \
-    X(cpu_gemm_bwd_weight_split_##ISA, CPU, TWO_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL, ckci_fit_weight,    \
-      ckci_run_weight)                                                                                       \
-    X(cpu_direct_fwd_##ISA, CPU, DIRECT, FWD, FEATURES, 14, VL, VL, ckci_fit_direct, ckci_run_direct)        \
-    X(cpu_direct_bwd_data_##ISA, CPU, DIRECT, BWD_DATA, FEATURES, 14, VL, VL, ckci_fit_direct,               \
-      ckci_run_direct)                                                                                       \
-    X(cpu_direct_bwd_weight_##ISA, CPU, DIRECT, BWD_WEIGHT, FEATURES, 9, VL, VL, ckci_fit_direct_weight,     \
-      ckci_run_direct_weight)                                                                                \
+    X(cpu_gemm_fwd_##ISA, CPU, SINGLE_STAGE, FWD, FEATURES, TM, TN, VL, ckci_fit_turned_gather,              \
+      ckci_run_turned_gather)                                                                                \
+    X(cpu_gemm_bwd_data_##ISA, CPU, SINGLE_STAGE, BWD_DATA, FEATURES, TM, TN, VL, ckci_fit_turned_gather,    \
+      ckci_run_turned_gather)                                                                                \
+    X(cpu_gemm_bwd_weight_##ISA, CPU, SINGLE_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL,                        \
+      ckci_fit_turned_weight, ckci_run_turned_weight)                                                        \
+    X(cpu_gemm_bwd_weight_split_##ISA, CPU, TWO_STAGE, BWD_WEIGHT, FEATURES, TM, TN, VL,                     \
+      ckci_fit_turned_weight, ckci_run_turned_weight)                                                        \
+    X(cpu_direct_fwd_##ISA, CPU, DIRECT, FWD, FEATURES, 14, VL, VL, ckci_fit_turned_direct,                  \
+      ckci_run_turned_direct)                                                                                \
+    X(cpu_direct_bwd_data_##ISA, CPU, DIRECT, BWD_DATA, FEATURES, 14, VL, VL, ckci_fit_turned_direct,        \
+      ckci_run_turned_direct)                                                                                \
+    X(cpu_direct_bwd_weight_##ISA, CPU, DIRECT, BWD_WEIGHT, FEATURES, 9, VL, VL,                             \
+      ckci_fit_turned_direct_weight, ckci_run_turned_direct_weight)                                          \
     X(cpu_fused_conv_conv_##ISA, CPU, FUSED, CONV_CONV_FWD, FEATURES, TM, TN, VL, ckci_fit_pair,             \
       ckci_run_pair)                                                                                         \
     X(cpu_unfused_conv_conv_##ISA, CPU, UNFUSED, CONV_CONV_FWD, FEATURES, TM, TN, VL, ckci_fit_pair,         \

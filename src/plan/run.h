@@ -354,6 +354,22 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     return instance->list(plan, p, args, ws, &instance->tile, &e, err);
 }
 
+/* A run whose workspace is a block on the stack. */
+typedef struct ckci_stack_run {
+    const ckconv_plan *plan;
+    const ckci_problem *p;
+    const ckconv_args *args;
+    const ckci_instance *instance;
+} ckci_stack_run;
+
+CKCI_FN void ckci_stack_run_item(const void *context, int64_t item, unsigned char *block)
+{
+    const ckci_stack_run *r = (const ckci_stack_run *)context;
+    uintptr_t past = (uintptr_t)block % CKCI_ALIGN;
+    (void)item;
+    r->instance->run(r->plan, r->p, r->args, block + (past ? CKCI_ALIGN - past : 0), r->instance->features);
+}
+
 CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                     size_t workspace_bytes, void *stream, ckconv_error *err)
 {
@@ -371,7 +387,16 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
                          "the plan uses CPU features (%d) that this CPU lacks (%d)",
                          (int)plan->device.features, (int)ckci_cpu_features());
     }
-    instance->run(plan, &p, args, ws, instance->features);
+    if (plan->tune[CKCI_TUNE_STACK] > 0) {
+        ckci_stack_run r;
+        r.plan = plan;
+        r.p = &p;
+        r.args = args;
+        r.instance = instance;
+        ckci_run_on_stack(ckci_stack_run_item, &r, 0);
+    } else {
+        instance->run(plan, &p, args, ws, instance->features);
+    }
     return ckci_ok(err);
 }
 

@@ -211,10 +211,10 @@ CKCI_FN int ckci_known_name(const char *name)
 }
 
 /* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far
-   longer: at least about 20 microseconds of work for each thread. Results do not depend on it. */
+   longer. Results do not depend on it. */
 CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
-    double most = cost / 32768;
+    double most = cost / CKCI_THREAD_COST;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
 }
 
@@ -370,6 +370,29 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
     return CKCONV_OK;
 }
 
+/* A CPU plan under a limit may have its workspace on the stack instead: where the whole block is enough, and
+   is so whatever the number of threads: of a group norm, whose workspace does not depend on it, and of what is
+   too small for two. It does where that costs no more than what the limit leaves. */
+CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
+                                  int32_t only, double cost)
+{
+    ckconv_plan trial = *plan;
+    double other;
+    if (plan->engine != CKCONV_ENGINE_CPU || plan->tune[CKCI_TUNE_LIMIT] == 0 ||
+        plan->tune[CKCI_TUNE_LIMIT] >= CKCI_STACK) {
+        return;
+    }
+    trial.tune[CKCI_TUNE_STACK] = CKCI_STACK;
+    trial.workspace_bytes = 0;
+    if (ckci_select(&trial, p, o, only, &other, NULL) == CKCONV_OK && other <= cost &&
+        trial.workspace_bytes > ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) &&
+        (plan->op >= CKCONV_GROUPNORM_FWD || other < 2 * CKCI_THREAD_COST)) {
+        *plan = trial;
+        plan->tune[CKCI_TUNE_STACK] = trial.workspace_bytes;
+        plan->workspace_bytes = 0;
+    }
+}
+
 CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
                                      ckconv_plan *part, double *cost, ckconv_error *err)
 {
@@ -432,6 +455,9 @@ CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
     if (plan->engine == CKCONV_ENGINE_GPU && plan->op <= CKCONV_BWD_WEIGHT) {
         ckci_fold_patches(&p->conv, 16 / (int64_t)ckci_size(p->conv.t[CKCI_IN].dtype));
     }
+    if (plan->engine == CKCONV_ENGINE_CPU && plan->op <= CKCONV_BWD_WEIGHT) {
+        ckci_merge_axes(&p->conv);
+    }
 }
 
 /* What the running build holds, as a number: a plan of another build may need what this one lacks. */
@@ -448,7 +474,7 @@ CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
 {
     ckconv_plan copy;
     memcpy(&copy, plan, sizeof copy);
-    copy.check = 0;
+    copy.seal = 0;
     const unsigned char *at = (const unsigned char *)&copy, *end = at + sizeof copy;
     uint64_t sum[4] = {CKCI_MAGIC, 0, CKCI_BUILD_HOLDS, 0};
     for (const char *c = ckci_find_instance(plan->instance)->name; *c; c++) {
@@ -525,9 +551,10 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
     plan.tune[CKCI_TUNE_SPLIT] = o.split_k;
     double cost;
     CKCI_TRY(ckci_select(&plan, problem, &o, only, &cost, err));
+    ckci_select_on_stack(&plan, problem, &o, only, cost);
     plan.magic = CKCI_MAGIC;
     plan.version = CKCONV_VERSION;
-    plan.check = ckci_plan_check(&plan);
+    plan.seal = ckci_plan_check(&plan);
     *out = plan;
     return ckci_ok(err);
 }
@@ -583,7 +610,7 @@ CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ck
         ckconv_groupnorm_desc groupnorm;
     } desc;
     CKCI_TRY(ckci_check_magic(plan, name, err));
-    if (!ckci_find_instance(plan->instance) || plan->check != ckci_plan_check(plan)) {
+    if (!ckci_find_instance(plan->instance) || plan->seal != ckci_plan_check(plan)) {
         return ckci_fail(err, CKCONV_ERR_PLAN,
                          "%s is damaged, or another build of the library made it: its members do not belong "
                          "together",
