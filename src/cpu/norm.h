@@ -36,7 +36,8 @@ typedef struct ckci_norm_factors {
 typedef struct ckci_norm_call {
     int64_t rows, width, first, down;
     int64_t open; /* rows that may be read in whole eights, beyond their end */
-    int across, silu;
+    int across;
+    ckconv_element act;
     const ckci_norm_factors *f;
     const float *x, *dy; /* dy: may be NULL */
     float *out;
@@ -240,10 +241,40 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
         e = e * part + 1.0;                                                                                  \
         e = (ckci_d8)((ckci_i8x8)e + power) + (ckci_d8)(u & not_number);                                     \
     }
+/* y where v > 0, else 0 (v = 0 too: a gradient's is 0 there, and forward y is v); y where v is NaN. From bits,
+   as above. */
+#define CKCI_NORM_RELU(y, v)                                                                                 \
+    {                                                                                                        \
+        const ckci_i8x8 bits = (ckci_i8x8)(v), zeros = bits ^ bits, sign = zeros + INT64_MIN;                \
+        const ckci_i8x8 infinity = zeros + ((int64_t)0x7ff << 52), not_number = (bits & ~sign) > infinity;   \
+        y = (ckci_d8)((ckci_i8x8)(y) & ((bits > zeros) | not_number));                                       \
+    }
+/* e = exp(-v^2 / 2) and phi = (1 + erf(v / sqrt 2)) / 2, within 1e-12: erfc(|v| / sqrt 2) is e times a
+   polynomial in (|v| - 4) / (|v| + 4), here 1 - 8 / (|v| + 4), of least error. */
+#define CKCI_NORM_GELU(e, phi, v)                                                                            \
+    CKCI_NORM_EXP(e, v * v * 0.5)                                                                            \
+    ckci_d8 phi;                                                                                             \
+    {                                                                                                        \
+        const ckci_i8x8 bits = (ckci_i8x8)(v), sign = (bits ^ bits) + INT64_MIN;                             \
+        const ckci_d8 z = 1.0 - 8.0 / ((ckci_d8)(bits & ~sign) + 4.0);                                       \
+        phi = z * -4.1416048334387556e-05 - 0.00033376578570165627;                                          \
+        phi = phi * z - 0.0007080012352747543;                                                               \
+        phi = phi * z + 0.0009822951276259873;                                                               \
+        phi = phi * z + 0.0008392337354079138;                                                               \
+        phi = phi * z - 0.017055150259273663;                                                                \
+        phi = phi * z + 0.0617105819253222;                                                                  \
+        phi = phi * z - 0.1434180453518633;                                                                  \
+        phi = phi * z + 0.2487581955886502;                                                                  \
+        phi = phi * z - 0.3407954572972802;                                                                  \
+        phi = phi * z + 0.1888212824682851;                                                                  \
+        phi = 1.0 - phi * e;                                                                                 \
+        phi = (ckci_d8)((ckci_i8x8)phi | (bits & sign)) * 0.5 + 0.5;                                         \
+    }
 #define CKCI_NORM_ACT(NAME)                                                                                  \
     CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
     {                                                                                                        \
         const ckci_norm_factors *f = q->f;                                                                   \
+        const ckconv_element act = q->act;                                                                   \
         const int64_t rows = q->rows, width = q->width, across = q->across;                                  \
         for (int64_t r = 0; r < rows; r++) {                                                                 \
             const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
@@ -255,13 +286,31 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
                 CKCI_NORM_FACTOR(fk, f->kv + at + c * across)                                                \
                 CKCI_NORM_FACTOR(fb, f->kb + at + c * across)                                                \
                 CKCI_NORM_DOUBLES(a, px)                                                                     \
-                ckci_d8 v = (a - s) * fk + fb;                                                               \
-                CKCI_NORM_EXP(e, v)                                                                          \
-                ckci_d8 sigmoid = 1.0 / (1.0 + e), y = q->silu ? v * sigmoid : sigmoid;                      \
-                if (dy != x) {                                                                               \
-                    CKCI_NORM_DOUBLES(by, py)                                                                \
-                    y = sigmoid * (1.0 - sigmoid);                                                           \
-                    y = (q->silu ? sigmoid + v * y : y) * by;                                                \
+                const ckci_d8 v = (a - s) * fk + fb;                                                         \
+                ckci_d8 y;                                                                                   \
+                if (act == CKCONV_RELU) {                                                                    \
+                    y = v;                                                                                   \
+                    if (dy != x) {                                                                           \
+                        CKCI_NORM_DOUBLES(by, py)                                                            \
+                        y = by;                                                                              \
+                    }                                                                                        \
+                    CKCI_NORM_RELU(y, v)                                                                     \
+                } else if (act == CKCONV_GELU) {                                                             \
+                    CKCI_NORM_GELU(e, phi, v)                                                                \
+                    y = v * phi;                                                                             \
+                    if (dy != x) {                                                                           \
+                        CKCI_NORM_DOUBLES(by, py)                                                            \
+                        y = (phi + v * e * 0.39894228040143267794) * by;                                     \
+                    }                                                                                        \
+                } else {                                                                                     \
+                    CKCI_NORM_EXP(e, v)                                                                      \
+                    const ckci_d8 sigmoid = 1.0 / (1.0 + e);                                                 \
+                    y = act == CKCONV_SILU ? v * sigmoid : sigmoid;                                          \
+                    if (dy != x) {                                                                           \
+                        CKCI_NORM_DOUBLES(by, py)                                                            \
+                        y = sigmoid * (1.0 - sigmoid);                                                       \
+                        y = (act == CKCONV_SILU ? sigmoid + v * y : y) * by;                                 \
+                    }                                                                                        \
                 }                                                                                            \
                 CKCI_NORM_STORE(some < 8 ? end : out + c, y)                                                 \
                 if (some < 8) {                                                                              \
@@ -436,13 +485,13 @@ CKCI_FN void ckci_slab_statistics(const ckci_norm_work *w, int64_t n, int64_t g,
 }
 
 /* gamma and beta for the channels of a tile */
-CKCI_FN void ckci_tile_params(const ckci_norm_work *w, const ckci_norm_tile *t, int64_t g, double *gamma,
-                              double *beta)
+CKCI_FN void ckci_tile_params(const ckci_norm_work *w, const ckci_norm_tile *t, int64_t g, int64_t n,
+                              double *gamma, double *beta)
 {
     for (int64_t c = 0; c < t->channels; c++) {
         int64_t channel = g * w->p->c + t->c + c;
-        gamma[c] = ckci_param(w->p, w->args->gamma, channel, 1);
-        beta[c] = ckci_param(w->p, w->args->beta, channel, 0);
+        gamma[c] = ckci_param(w->p, w->args->gamma, n, channel, 1);
+        beta[c] = ckci_param(w->p, w->args->beta, n, channel, 0);
     }
 }
 
@@ -467,7 +516,7 @@ CKCI_FN void ckci_norm_fwd_item(const void *context, int64_t item, unsigned char
     }
     for (int more = ckci_next_tile(p, 0, p->c, &t, 1); more; more = ckci_next_tile(p, 0, p->c, &t, 0)) {
         if (t.c != loaded) {
-            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_params(w, &t, g, n, gamma, beta);
             loaded = t.c;
         }
         ckci_load_tile(&p->in, &t, g, n, x);
@@ -499,7 +548,7 @@ CKCI_FN void ckci_tile_gradient(const ckci_norm_work *w, const ckci_norm_tile *t
     }
     for (int64_t i = 0; i < numbers && p->act != CKCONV_PASS; i++) {
         int64_t c = t->along_x ? 0 : i % t->channels;
-        dy[i] *= ckci_act_slope(p->act, xhat[i] * gamma[c] + beta[c]);
+        dy[i] = ckci_undo_act(p->act, xhat[i] * gamma[c] + beta[c], dy[i]);
     }
 }
 
@@ -531,7 +580,7 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
     for (int more = ckci_next_tile(p, 0, p->c, &t, 1); more; more = ckci_next_tile(p, 0, p->c, &t, 0)) {
         double *sums = w->sums ? w->sums + 2 * ((n * p->g + g) * p->c + t.c) : NULL;
         if (t.c != loaded) {
-            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_params(w, &t, g, n, gamma, beta);
             loaded = t.c;
             memset(sums ? sums : part, 0, (size_t)t.channels * 2 * sizeof *part);
         }
@@ -552,7 +601,7 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
     for (int more = w->args->din && ckci_next_tile(p, 0, p->c, &t, 1); more;
          more = ckci_next_tile(p, 0, p->c, &t, 0)) {
         if (t.c != loaded) {
-            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_params(w, &t, g, n, gamma, beta);
             loaded = t.c;
         }
         ckci_tile_gradient(w, &t, g, n, &mean, inv_std, gamma, beta, xhat, dy);
@@ -568,9 +617,10 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
     }
 }
 
-CKCI_FN void ckci_store_params(const ckci_norm_work *w, int64_t channel, const double *sum)
+/* dgamma and dbeta: number `entry` of each */
+CKCI_FN void ckci_store_params(const ckci_norm_work *w, int64_t entry, const double *sum)
 {
-    int64_t at = channel * (int64_t)ckci_size(w->p->param);
+    int64_t at = entry * (int64_t)ckci_size(w->p->param);
     if (w->args->dgamma) {
         ckci_store(w->p->param, (unsigned char *)w->args->dgamma + at, sum[0]);
     }
@@ -579,23 +629,24 @@ CKCI_FN void ckci_store_params(const ckci_norm_work *w, int64_t channel, const d
     }
 }
 
-/* dgamma and dbeta of 64 channels from the sums of each n, in order */
+/* 64 of dgamma and dbeta from the sums of each n, in order; with param_step these are all */
 CKCI_FN void ckci_norm_sum_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_norm_work *w = (const ckci_norm_work *)context;
-    int64_t all = w->p->g * w->p->c;
+    int64_t all = ckci_param_count(w->p), rows = w->p->param_step > 0 ? 1 : w->p->n;
     (void)scratch;
-    for (int64_t channel = item * 64; channel < ckci_min(all, item * 64 + 64); channel++) {
+    for (int64_t entry = item * 64; entry < ckci_min(all, item * 64 + 64); entry++) {
         double sum[2] = {0, 0};
-        for (int64_t n = 0; n < w->p->n; n++) {
-            sum[0] += w->sums[2 * (n * all + channel)];
-            sum[1] += w->sums[2 * (n * all + channel) + 1];
+        for (int64_t n = 0; n < rows; n++) {
+            sum[0] += w->sums[2 * (n * all + entry)];
+            sum[1] += w->sums[2 * (n * all + entry) + 1];
         }
-        ckci_store_params(w, channel, sum);
+        ckci_store_params(w, entry, sum);
     }
 }
 
-/* The same without workspace: one item owns up to a tile's width of channels of one group. */
+/* The same without workspace: one item owns up to a tile's width of channels of one group, with param_step of
+   one n. */
 CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_norm_work *w = (const ckci_norm_work *)context;
@@ -603,22 +654,22 @@ CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned ch
     double xhat[CKCI_NORM_TILE], dy[CKCI_NORM_TILE], gamma[CKCI_NORM_TILE], beta[CKCI_NORM_TILE];
     double sums[2 * CKCI_NORM_TILE], inv_std;
     ckci_mean mean;
-    int64_t blocks = ckci_ceil_div(p->c, CKCI_NORM_TILE), g = item / blocks,
-            c0 = item % blocks * CKCI_NORM_TILE;
-    int64_t c1 = ckci_min(p->c, c0 + CKCI_NORM_TILE);
+    const int64_t blocks = ckci_ceil_div(p->c, CKCI_NORM_TILE), g = item / blocks % p->g;
+    const int64_t c0 = item % blocks * CKCI_NORM_TILE, c1 = ckci_min(p->c, c0 + CKCI_NORM_TILE);
+    const int64_t first = item / blocks / p->g, end = p->param_step > 0 ? first + 1 : p->n;
     (void)scratch;
     memset(sums, 0, sizeof sums);
-    for (int64_t n = 0; n < p->n; n++) {
+    for (int64_t n = first; n < end; n++) {
         ckci_norm_tile t;
         ckci_slab_statistics(w, n, g, &mean, &inv_std);
         for (int more = ckci_next_tile(p, c0, c1, &t, 1); more; more = ckci_next_tile(p, c0, c1, &t, 0)) {
-            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_params(w, &t, g, n, gamma, beta);
             ckci_tile_gradient(w, &t, g, n, &mean, inv_std, gamma, beta, xhat, dy);
             ckci_add_tile(&t, xhat, dy, sums + 2 * (t.c - c0));
         }
     }
     for (int64_t c = c0; c < c1; c++) {
-        ckci_store_params(w, g * p->c + c, sums + 2 * (c - c0));
+        ckci_store_params(w, first * p->param_step + g * p->c + c, sums + 2 * (c - c0));
     }
 }
 
@@ -828,7 +879,7 @@ CKCI_FN void ckci_norm_piece(const ckci_norm_work *w, ckci_norm_rows *b, const c
     q.first = lines ? channel * CKCI_NORM_ACROSS : 0;
     q.down = lines ? CKCI_NORM_ACROSS : 0;
     q.across = !lines;
-    q.silu = w->p->act == CKCONV_SILU;
+    q.act = w->p->act;
     q.f = &b->f;
     q.open = ckci_norm_open(&w->p->in, at[0], step[0], rows, width);
     q.open = dy ? ckci_min(q.open, ckci_norm_open(dy, at[1], step[1], rows, width)) : q.open;
@@ -1011,14 +1062,14 @@ CKCI_FN void ckci_norm_params(const ckci_norm_work *w, const ckci_norm_rows *b, 
                               double missing, double *dst)
 {
     const ckci_groupnorm *p = w->p;
-    int64_t first = b->group * p->c + b->c;
+    const int64_t first = b->group * p->c + b->c, entry = b->n * p->param_step + first;
     for (int64_t c = 0; c < b->channels; c++) {
         float f;
         if (vector && p->param == CKCONV_F32) {
-            memcpy(&f, (const unsigned char *)vector + (first + c) * 4, 4);
+            memcpy(&f, (const unsigned char *)vector + (entry + c) * 4, 4);
             dst[c] = (double)f;
         } else {
-            dst[c] = ckci_param(p, vector, first + c, missing);
+            dst[c] = ckci_param(p, vector, b->n, first + c, missing);
         }
     }
 }
@@ -1071,7 +1122,7 @@ CKCI_FN void ckci_norm_gradient_sums(const ckci_norm_work *w, ckci_norm_rows *b)
         for (int64_t c, g, end = 0; (end = ckci_norm_group(w, b, end, &c, &g)) > 0;) {
             for (; c < end; c++) {
                 int64_t channel = b->group * p->c + b->c + c;
-                double gamma = ckci_param(p, w->args->gamma, channel, 1), sums[2];
+                double gamma = ckci_param(p, w->args->gamma, b->n, channel, 1), sums[2];
                 sums[0] = ckci_norm_total(w, b, c, 0) * b->inv_std[g];
                 sums[1] = ckci_norm_total(w, b, c, 1);
                 b->b[g] += sums[0] * gamma;
@@ -1168,8 +1219,9 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
         ckci_parallel(threads, p.n * p.g, ckci_norm_bwd_item, &w, ws, 0);
     }
     if (w.sums) {
-        ckci_parallel(threads, ckci_ceil_div(p.g * p.c, 64), ckci_norm_sum_item, &w, ws, 0);
+        ckci_parallel(threads, ckci_ceil_div(ckci_param_count(&p), 64), ckci_norm_sum_item, &w, ws, 0);
     } else if (params) {
-        ckci_parallel(threads, p.g * ckci_ceil_div(p.c, CKCI_NORM_TILE), ckci_norm_param_item, &w, ws, 0);
+        const int64_t entries = p.param_step > 0 ? p.n : 1, blocks = ckci_ceil_div(p.c, CKCI_NORM_TILE);
+        ckci_parallel(threads, entries * p.g * blocks, ckci_norm_param_item, &w, ws, 0);
     }
 }

@@ -356,7 +356,8 @@ CKCI_FN int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc 
     } else if (which == CKCONV_TENSOR_DIN && !fwd) {
         ckci_show_tensor(&p->din, &d->din, d->ndim, 1, info);
     } else if (which == CKCONV_TENSOR_CHANNEL) {
-        ckci_show_vector(p->param, p->g, p->c, info);
+        const int each = p->param_step > 0;
+        ckci_show_vector(p->param, each ? p->n : p->g, each ? p->g * p->c : p->c, info);
     } else if (which == CKCONV_TENSOR_STAT) {
         ckci_show_vector(p->stat, p->n, p->g, info);
     } else {

@@ -202,7 +202,13 @@ CKCI_K_FN float ckci_k_norm_number(int32_t dtype, uint32_t bits)
     return dtype == CKCONV_F32 ? ckci_k_float(bits) : dtype == CKCONV_F16 ? half : ckci_k_float(bits << 16);
 }
 
-/* gamma or beta of a channel of all groups as it lies in memory, missing ones 0. */
+/* Where gamma and beta of a block's first channel lie. */
+CKCI_K_FN int32_t ckci_k_norm_entry(const ckci_gpu_norm &p, const ckci_k_slab &s)
+{
+    return s.n * p.param_step + s.g0 * p.c;
+}
+
+/* Number `channel` of gamma or beta as it lies in memory, missing ones 0. */
 CKCI_K_FN uint32_t ckci_k_norm_factor_bits(const ckci_gpu_norm &p, const unsigned char *vector,
                                            int32_t channel)
 {
