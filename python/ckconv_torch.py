@@ -7,7 +7,8 @@ and backward, on the CPU, on NVIDIA and on AMD GPUs. One file; `make python` bui
     print(ckconv_torch.report())      # what ran here, what was left to PyTorch, and why
 
 `with ckconv_torch.use(): ...` does the same for a block, and conv1d ... conv_transpose3d and group_norm are here
-as functions with the signatures of torch.nn.functional (group_norm also takes activation="silu" or "sigmoid").
+as functions with the signatures of torch.nn.functional. group_norm also takes activation="relu", "gelu", "silu" or
+"sigmoid", and weight and bias of shape [N, C], for each sample (adaptive group norm).
 
 Types: float64, float32, float16, bfloat16; both tensors of a convolution have one type. Layouts: channels last and
 contiguous as they are, others by their strides; results of 2D and 3D convolutions are channels last if the input or
@@ -39,11 +40,11 @@ __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
 I32, I64, F64 = ct.c_int32, ct.c_int64, ct.c_double
 FWD, BWD_DATA, BWD_WEIGHT, GROUPNORM_FWD, GROUPNORM_BWD = 1, 2, 3, 5, 6
 NHWGC, NGCHW, GKYXC, GKCYX, CHANNEL, STRIDED = 1, 3, 4, 5, 6, 7
-PASS, SIGMOID, SILU, BIAS = 0, 4, 5, 18
+PASS, RELU, SIGMOID, SILU, GELU, BIAS = 0, 2, 4, 5, 6, 18
 ENGINE_CPU, ENGINE_GPU = 2, 3
 TF32 = 11
 DTYPES = {torch.float64: 1, torch.float32: 2, torch.float16: 3, torch.bfloat16: 4}
-ACTIVATIONS = {None: PASS, "sigmoid": SIGMOID, "silu": SILU}
+ACTIVATIONS = {None: PASS, "relu": RELU, "sigmoid": SIGMOID, "silu": SILU, "gelu": GELU}
 
 
 class Tensor(ct.Structure):
@@ -65,7 +66,7 @@ class ConvDesc(ct.Structure):
 class GroupnormDesc(ct.Structure):
     _fields_ = ([("ndim", I32), ("param_dtype", I32)] + [(n, I64) for n in "gnc"] +
                 [("input", I64 * 3), ("eps", F64)] + [(n, Tensor) for n in ("in_", "out", "din")] +
-                [("act", I32), ("reserved", I32 * 3)])
+                [("act", I32), ("param_per_image", I32), ("reserved", I32 * 2)])
 
 
 class Args(ct.Structure):
@@ -350,13 +351,25 @@ class _Conv(torch.autograd.Function):
 
 # --- Group norm
 
-def _norm_desc(groups, n, c, space, eps, code, param, place, act):
-    d = GroupnormDesc(ndim=len(space), param_dtype=param, g=groups, n=n, c=c, eps=eps, act=act)
+def _norm_desc(groups, n, c, space, eps, code, param, each, place, act):
+    d = GroupnormDesc(ndim=len(space), param_dtype=param, g=groups, n=n, c=c, eps=eps, act=act, param_per_image=each)
     for i, v in enumerate(space):
         d.input[i] = v
     for field, where in zip((d.in_, d.out, d.din), place):
         _describe(field, code, where)
     return d
+
+
+def _torch_norm(x, groups, gamma, beta, eps, act):
+    """The same of PyTorch's functions. gamma, beta: [C], [N, C] or None."""
+    each = any(t is not None and t.dim() == 2 for t in (gamma, beta))
+    y = _torch["group_norm"](x, groups, *(None, None) if each else (gamma, beta), eps)
+    if each:
+        gamma, beta = (t if t is None else t.reshape(-1, x.shape[1], *[1] * (x.dim() - 2)).to(y.dtype)
+                       for t in (gamma, beta))
+        y = y if gamma is None else y * gamma
+        y = y if beta is None else y + beta
+    return {PASS: lambda t: t, RELU: F.relu, SIGMOID: torch.sigmoid, SILU: F.silu, GELU: F.gelu}[act](y)
 
 
 class _GroupNorm(torch.autograd.Function):
@@ -378,13 +391,14 @@ class _GroupNorm(torch.autograd.Function):
     def prepare(op, x, gamma, beta, y, din, facts):
         groups, eps, act, _ = facts
         code = DTYPES[x.dtype]
-        param = DTYPES[gamma.dtype] if gamma is not None else DTYPES[beta.dtype] if beta is not None else code
+        given = gamma if gamma is not None else beta
+        param, each = (code, 0) if given is None else (DTYPES[given.dtype], int(given.dim() == 2))
         places = tuple(_layout(t, groups) for t in (x, y, din if din is not None else x))
         n, c, space = x.shape[0], x.shape[1] // groups, tuple(x.shape[2:])
-        key = (op, groups, n, c, space, eps, code, param, places, act, _place(x.device))
+        key = (op, groups, n, c, space, eps, code, param, each, places, act, _place(x.device))
         with _guard(x.device):
             plan = _plan(key, library().ckconv_plan_groupnorm, op,
-                         lambda: _norm_desc(groups, n, c, space, eps, code, param, places, act), x.device)
+                         lambda: _norm_desc(groups, n, c, space, eps, code, param, each, places, act), x.device)
         args = Args()
         args.in_ = x.data_ptr()
         args.gamma = gamma.data_ptr() if gamma is not None else None
@@ -398,8 +412,7 @@ class _GroupNorm(torch.autograd.Function):
         need = ctx.needs_input_grad
         if torch.is_grad_enabled():  # create_graph: a gradient of this gradient is wanted: PyTorch's formulas
             with torch.enable_grad():
-                y = _torch["group_norm"](x, groups, gamma, beta, eps)
-                y = torch.sigmoid(y) if act == SIGMOID else F.silu(y) if act == SILU else y
+                y = _torch_norm(x, groups, gamma, beta, eps, act)
                 wanted = [t for t, n in zip((x, gamma, beta), need) if n]
                 given = iter(torch.autograd.grad(y, wanted, dy, create_graph=True))
             return (*(next(given) if n else None for n in need[:3]), None, None, None)
@@ -596,13 +609,15 @@ def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
 
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, activation=None):
-    """torch.nn.functional.group_norm; activation: None, "silu" or "sigmoid", in the same kernel."""
+    """torch.nn.functional.group_norm; activation: None, "relu", "gelu" (with erf), "silu" or "sigmoid", in the same
+    kernel. weight and bias may also be [N, C]. What diffusion models call scale and shift, norm(x) * (1 + scale) +
+    shift, is weight = w * (1 + scale), bias = b * (1 + scale) + shift with the norm's own w and b."""
     act = ACTIVATIONS[activation]
     why = _reason(input, weight, bias)
     if why is None and not (3 <= input.dim() <= 5):
         why = f"{input.dim()} dimensions"
     if why is None and (num_groups < 1 or input.shape[1] % num_groups or eps <= 0 or input.numel() == 0 or any(
-            t is not None and t.shape != input.shape[1:2] for t in (weight, bias))):
+            t is not None and t.shape not in (input.shape[1:2], input.shape[:2]) for t in (weight, bias))):
         why = "shapes that PyTorch refuses, empty tensors, or eps of 0"
     if why is None and input.is_cuda and torch.is_autocast_enabled():
         dtype = torch.float64 if input.dtype == torch.float64 else torch.float32  # as PyTorch's autocast does
@@ -614,9 +629,11 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, activation=N
             if t is not None and t.dtype not in (input.dtype, torch.float32):
                 why = f"{input.dtype} with parameters of {t.dtype}".replace("torch.", "")
     if why is not None:
-        y = _fall_back("group_norm", why, input, num_groups, weight, bias, eps)
-        return y if act == PASS else torch.sigmoid(y) if act == SIGMOID else F.silu(y)
+        _counts["group_norm", why] += 1
+        return _torch_norm(input, num_groups, weight, bias, eps, act)
     _counts["group_norm", None] += 1
+    if any(t is not None and t.dim() == 2 for t in (weight, bias)):  # one alone: the other for each sample, too
+        weight, bias = (t if t is None else t.expand(input.shape[:2]) for t in (weight, bias))
     weight, bias = (t.resolve_neg().contiguous() if t is not None else None for t in (weight, bias))
     input = _dense(input, not input.is_contiguous() and _is_last(input))
     return _GroupNorm.apply(input, weight, bias, num_groups, eps, act)

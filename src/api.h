@@ -515,7 +515,8 @@ enum {
     CKCONV_TENSOR_D0 = 3,  /* D0..D3: 3..6 */
     CKCONV_TENSOR_WEI1 = 7,
     CKCONV_TENSOR_MID = 8,
-    CKCONV_TENSOR_CHANNEL = 9, /* scale, shift; gamma, beta, dgamma, dbeta: [G, C], for each image [N, G*C] */
+    CKCONV_TENSOR_CHANNEL = 9, /* scale, shift; gamma, beta, dgamma, dbeta: [G, C]; those of each
+                                  image (param_per_image): [N, G, C] */
     CKCONV_TENSOR_STAT = 10,   /* mean, inv_std: [N, G] */
     CKCONV_TENSOR_DIN = 11     /* dx of a group norm */
 };

@@ -66,7 +66,7 @@ using ckci_k_norm_room_of = ckci_k_norm_room<T, W == CKCI_K_NORM_LAST ? (int)CKC
 
 /* What a block owns, and this thread's place in it. */
 struct ckci_k_slab {
-    enum { KEPT = 0 };
+    enum { KEPT = 0, SHARED = 1 };
     int32_t n, part, from, to; /* positions */
     int32_t g0, groups, columns;
     int32_t lc, lp;
@@ -99,6 +99,11 @@ CKCI_K_FN ckci_k_slab ckci_k_find_cluster_slab(const ckci_gpu_norm &p)
     const int32_t part = (int32_t)blockIdx.x - rest * p.parts, set = rest - n * p.sets;
     return ckci_k_find_slab(p, (n * p.parts + part) * p.sets + set);
 }
+
+/* One that no other block has a part of. */
+struct ckci_k_whole_slab : ckci_k_slab {
+    enum { SHARED = 0 };
+};
 
 /* One whose x lies in LDS: what a thread reads, place after place, column after column, for itself. */
 struct ckci_k_kept_slab : ckci_k_slab {

@@ -548,7 +548,7 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto write = [&](int32_t rest, ckci_k_float2 *d, ckci_k_float2 *dy) {
             ckci_k_norm_gradient8<PLANES, 0>(p, c, d, dy);
-            if (ckci_k_amd() && ckci_k_norm_curved(p)) {
+            if (ckci_k_amd() && unit != 1) {
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
                     dy[i].x = ckci_k_product(unit, dy[i].x);

@@ -68,12 +68,15 @@ template <class T> struct ckci_k_norm_param {
         }
         const int32_t sets = ckci_k_divide(block, p.by_chunks), lane = ckci_k_divide(t, p.by_lanes_p);
         const int32_t first = p.param_step ? ckci_k_divide(sets, p.by_sets) : 0, set = sets - first * p.sets;
-        const int32_t end = p.param_step ? first + 1 : p.n;
         int32_t j = (block - sets * p.chunks) * p.lanes_c, column = j + lane;
-        ckci_k_slab s = ckci_k_find_slab(p, set);
+        ckci_k_whole_slab s;
+        (ckci_k_slab &)s = ckci_k_find_slab(p, set);
         bool owner = lane < p.lanes_c && lane * p.lanes_p == t && column < s.columns;
-        for (s.n = first; s.n < end; s.n++) {
+        for (s.n = first;; s.n++) {
             const ckci_gpu_norm &u = ckci_k_again(p);
+            if (s.n >= u.n || (u.param_step && s.n > first)) {
+                break;
+            }
             ckci_k_norm_statistics<CKCI_K_NORM_ANY>(u, s, m);
             ckci_k_norm_add(u, s, m, j);
             ab[0] += owner ? m.u.sum[0][t] : 0;
@@ -83,7 +86,8 @@ template <class T> struct ckci_k_norm_param {
         }
         whole.finish(ab);
         if (owner) {
-            write(p, first * p.param_step + s.g0 * p.c + column, ab[0], ab[1]);
+            const ckci_gpu_norm &late = ckci_k_again(p);
+            write(late, first * late.param_step + s.g0 * late.c + column, ab[0], ab[1]);
         }
     }
 };

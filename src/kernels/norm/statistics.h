@@ -64,10 +64,10 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const S &s, ckci_k
     if (p.saved_mean && !ckci_k_norm_saved(p, s, m)) {
         return;
     }
-    if (S::KEPT || !p.stats) {
+    if (S::KEPT || !S::SHARED || !p.stats) {
         length = ckci_k_norm_gather<W>(p, s, m);
     }
-    if (p.stats) {
+    if (S::SHARED && p.stats) {
         if (S::KEPT) {
             ckci_k_norm_put_stats(p, s, m, length);
             ckci_k_cluster_barrier();
