@@ -519,7 +519,8 @@ enum {
     CKCONV_TENSOR_D0 = 3,  /* D0..D3: 3..6 */
     CKCONV_TENSOR_WEI1 = 7,
     CKCONV_TENSOR_MID = 8,
-    CKCONV_TENSOR_CHANNEL = 9, /* scale, shift; gamma, beta, dgamma, dbeta: [G, C], for each image [N, G*C] */
+    CKCONV_TENSOR_CHANNEL = 9, /* scale, shift; gamma, beta, dgamma, dbeta: [G, C]; those of each
+                                  image (param_per_image): [N, G, C] */
     CKCONV_TENSOR_STAT = 10,   /* mean, inv_std: [N, G] */
     CKCONV_TENSOR_DIN = 11     /* dx of a group norm */
 };
@@ -21997,8 +21998,18 @@ CKCI_FN int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc 
     } else if (which == CKCONV_TENSOR_DIN && !fwd) {
         ckci_show_tensor(&p->din, &d->din, d->ndim, 1, info);
     } else if (which == CKCONV_TENSOR_CHANNEL) {
-        const int each = p->param_step > 0;
-        ckci_show_vector(p->param, each ? p->n : p->g, each ? p->g * p->c : p->c, info);
+        ckci_show_vector(p->param, p->g, p->c, info);
+        if (p->param_step > 0) {
+            info->rank = 3;
+            info->length[0] = p->n;
+            info->length[1] = p->g;
+            info->length[2] = p->c;
+            info->stride[0] = p->param_step;
+            info->stride[1] = p->c;
+            info->stride[2] = 1;
+            info->count = ckci_param_count(p);
+            info->bytes = info->count * (int64_t)ckci_size(p->param);
+        }
     } else if (which == CKCONV_TENSOR_STAT) {
         ckci_show_vector(p->stat, p->n, p->g, info);
     } else {

@@ -18201,7 +18201,7 @@ using ckci_k_norm_room_of = ckci_k_norm_room<T, W == CKCI_K_NORM_LAST ? (int)CKC
 
 /* What a block owns, and this thread's place in it. */
 struct ckci_k_slab {
-    enum { KEPT = 0 };
+    enum { KEPT = 0, SHARED = 1 };
     int32_t n, part, from, to; /* positions */
     int32_t g0, groups, columns;
     int32_t lc, lp;
@@ -18234,6 +18234,11 @@ CKCI_K_FN ckci_k_slab ckci_k_find_cluster_slab(const ckci_gpu_norm &p)
     const int32_t part = (int32_t)blockIdx.x - rest * p.parts, set = rest - n * p.sets;
     return ckci_k_find_slab(p, (n * p.parts + part) * p.sets + set);
 }
+
+/* One that no other block has a part of. */
+struct ckci_k_whole_slab : ckci_k_slab {
+    enum { SHARED = 0 };
+};
 
 /* One whose x lies in LDS: what a thread reads, place after place, column after column, for itself. */
 struct ckci_k_kept_slab : ckci_k_slab {
@@ -19113,10 +19118,10 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const S &s, ckci_k
     if (p.saved_mean && !ckci_k_norm_saved(p, s, m)) {
         return;
     }
-    if (S::KEPT || !p.stats) {
+    if (S::KEPT || !S::SHARED || !p.stats) {
         length = ckci_k_norm_gather<W>(p, s, m);
     }
-    if (p.stats) {
+    if (S::SHARED && p.stats) {
         if (S::KEPT) {
             ckci_k_norm_put_stats(p, s, m, length);
             ckci_k_cluster_barrier();
@@ -19127,7 +19132,7 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const S &s, ckci_k
             const double *stats =
                 (const double *)p.stats + (((int64_t)s.n * p.parts + part) * p.g + s.g0 + k) * 2;
             ckci_k_moments of = {0, 0};
-            CKCI_K_UNROLL(1)
+            CKCI_K_UNROLL(4)
             for (int32_t i = part; i < p.parts; i += length, stats += 2 * length * (int64_t)p.g) {
                 of.sum += stats[0];
                 of.square += stats[1];
@@ -19825,7 +19830,7 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto write = [&](int32_t rest, ckci_k_float2 *d, ckci_k_float2 *dy) {
             ckci_k_norm_gradient8<PLANES, 0>(p, c, d, dy);
-            if (ckci_k_amd() && ckci_k_norm_curved(p)) {
+            if (ckci_k_amd() && unit != 1) {
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
                     dy[i].x = ckci_k_product(unit, dy[i].x);
@@ -20003,7 +20008,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
                 const T *sums =
                     (const T *)p.slab_sums + (((int64_t)s.n * p.parts + part) * p.g + s.g0 + k) * 2;
                 T a = 0, b = 0;
-                CKCI_K_UNROLL(1)
+                CKCI_K_UNROLL(4)
                 for (int32_t i = part; i < p.parts; i += length, sums += 2 * length * (int64_t)p.g) {
                     a += sums[0];
                     b += sums[1];
@@ -20690,12 +20695,15 @@ template <class T> struct ckci_k_norm_param {
         }
         const int32_t sets = ckci_k_divide(block, p.by_chunks), lane = ckci_k_divide(t, p.by_lanes_p);
         const int32_t first = p.param_step ? ckci_k_divide(sets, p.by_sets) : 0, set = sets - first * p.sets;
-        const int32_t end = p.param_step ? first + 1 : p.n;
         int32_t j = (block - sets * p.chunks) * p.lanes_c, column = j + lane;
-        ckci_k_slab s = ckci_k_find_slab(p, set);
+        ckci_k_whole_slab s;
+        (ckci_k_slab &)s = ckci_k_find_slab(p, set);
         bool owner = lane < p.lanes_c && lane * p.lanes_p == t && column < s.columns;
-        for (s.n = first; s.n < end; s.n++) {
+        for (s.n = first;; s.n++) {
             const ckci_gpu_norm &u = ckci_k_again(p);
+            if (s.n >= u.n || (u.param_step && s.n > first)) {
+                break;
+            }
             ckci_k_norm_statistics<CKCI_K_NORM_ANY>(u, s, m);
             ckci_k_norm_add(u, s, m, j);
             ab[0] += owner ? m.u.sum[0][t] : 0;
@@ -20705,7 +20713,8 @@ template <class T> struct ckci_k_norm_param {
         }
         whole.finish(ab);
         if (owner) {
-            write(p, first * p.param_step + s.g0 * p.c + column, ab[0], ab[1]);
+            const ckci_gpu_norm &late = ckci_k_again(p);
+            write(late, first * late.param_step + s.g0 * late.c + column, ab[0], ab[1]);
         }
     }
 };

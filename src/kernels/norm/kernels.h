@@ -162,7 +162,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
                 const T *sums =
                     (const T *)p.slab_sums + (((int64_t)s.n * p.parts + part) * p.g + s.g0 + k) * 2;
                 T a = 0, b = 0;
-                CKCI_K_UNROLL(1)
+                CKCI_K_UNROLL(4)
                 for (int32_t i = part; i < p.parts; i += length, sums += 2 * length * (int64_t)p.g) {
                     a += sums[0];
                     b += sums[1];

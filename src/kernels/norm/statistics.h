@@ -78,7 +78,7 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const S &s, ckci_k
             const double *stats =
                 (const double *)p.stats + (((int64_t)s.n * p.parts + part) * p.g + s.g0 + k) * 2;
             ckci_k_moments of = {0, 0};
-            CKCI_K_UNROLL(1)
+            CKCI_K_UNROLL(4)
             for (int32_t i = part; i < p.parts; i += length, stats += 2 * length * (int64_t)p.g) {
                 of.sum += stats[0];
                 of.square += stats[1];
