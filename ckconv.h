@@ -4491,7 +4491,7 @@ typedef struct ckci_groupnorm {
     ckconv_element act;
     ckconv_dtype param, stat;
     int64_t g, n, c, space;
-    int64_t param_step; /* from an entry's gamma, beta, dgamma and dbeta to the next one's; 0: all share them */
+    int64_t param_step; /* gamma and what is like it: from an entry's to the next one's; 0: all share them */
     double eps;
     ckci_tensor in, out, din;
 } ckci_groupnorm;
@@ -4555,7 +4555,7 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
     }
     if (!ckci_norm_has(d->act)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "act is %d: must be CKCONV_PASS (0), _RELU (2), _SIGMOID (4), _SILU (5) or _GELU (6)",
+                         "act is %d: must be CKCONV_PASS, _RELU, _SIGMOID, _SILU or _GELU (0, 2, 4, 5, 6)",
                          (int)d->act);
     }
     if (d->param_per_image != 0 && d->param_per_image != 1) {
@@ -5869,7 +5869,8 @@ CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigne
     ckci_ref_sum dgamma = {0, 0}, dbeta = {0, 0};
     (void)scratch;
     /* an item is a channel of all groups, with param_step one of an entry */
-    const int64_t first = p->param_step > 0 ? item / p->param_step : 0, channel = item - first * p->param_step;
+    const int64_t first = p->param_step > 0 ? item / p->param_step : 0;
+    const int64_t channel = item - first * p->param_step;
     const int64_t end = p->param_step > 0 ? first + 1 : p->n;
     at[0] = channel / p->c;
     at[2] = channel % p->c;
@@ -11683,15 +11684,12 @@ CKCI_FN void ckci_run_recompute(const ckconv_plan *plan, const ckci_problem *p, 
 
 
 /*------------------------------------------------------------------------------------------------------------
-  >>cpu-norm
-  Group norm. A slab (n, g) is walked in tiles of at most CKCI_NORM_TILE numbers, channels fastest where they
-  are dense, else along x. Everything is summed in double: two passes for the statistics, so that a mean far
-  from 0 does no harm; a saved mean that is too coarse (ckci_coarse_mean) is computed again. bwd walks x and
-  dy once for the sums of dx and, per channel, those of dgamma and dbeta (kept for each n in workspace and
-  added over n in order), once more for dx. Without workspace dgamma and dbeta walk x and dy on their own.
+  >>cpu-norm-vector
+  Kernels of group norm's rows (>>cpu-norm), as macros that are expanded once for each instruction set: sums
+  and sums of squares or of products, a linear map of x and dy, and activations with their gradients. They
+  take and write floats and compute in double, eight numbers at once. exp and erf are computed here, since
+  libraries have none for vectors.
 */
-enum { CKCI_NORM_TILE = CKCI_STACK / 64 };
-
 /* Rows that lie side by side, of channels or of positions, go through vectors of doubles instead. A slab's
    statistics are then one pass over x - shift, shift being one of its values: at most sqrt(numbers) standard
    deviations off, which costs half the digits of the count, and doubles have them. */
@@ -11918,7 +11916,7 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
         e = e * part + 1.0;                                                                                  \
         e = (ckci_d8)((ckci_i8x8)e + power) + (ckci_d8)(u & not_number);                                     \
     }
-/* y where v > 0, else 0 (v = 0 too: a gradient's is 0 there, and forward y is v); y where v is NaN. From bits,
+/* y where v > 0, else 0 (v = 0, too: there a gradient is 0, and forward y is v); y where v is NaN. From bits,
    as above. */
 #define CKCI_NORM_RELU(y, v)                                                                                 \
     {                                                                                                        \
@@ -12020,6 +12018,17 @@ CKCI_NORM_KERNELS(avx512)
 #undef CKCI_TARGET
 #endif
 #endif
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>cpu-norm
+  Group norm. A slab (n, g) is walked in tiles of at most CKCI_NORM_TILE numbers, channels fastest where they
+  are dense, else along x. Everything is summed in double: two passes for the statistics, so that a mean far
+  from 0 does no harm; a saved mean that is too coarse (ckci_coarse_mean) is computed again. bwd walks x and
+  dy once for the sums of dx and, per channel, those of dgamma and dbeta (kept for each n in workspace and
+  added over n in order), once more for dx. Without workspace dgamma and dbeta walk x and dy on their own.
+*/
+enum { CKCI_NORM_TILE = CKCI_STACK / 64 };
 
 /* How rows are walked. COLUMNS: a row is a position, or `copies` of them, in some channels; PLANES: some
    channels in all positions, `copies` of them; LINES: a row is a channel along x, its factors are eight
@@ -12954,6 +12963,8 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 #undef CKCI_NORM_SUMS
 #undef CKCI_NORM_MAP
 #undef CKCI_NORM_EXP
+#undef CKCI_NORM_RELU
+#undef CKCI_NORM_GELU
 #undef CKCI_NORM_ACT
 #undef CKCI_BF16_KERNELS
 #undef CKCI_BF16_SET

@@ -19190,7 +19190,7 @@ template <class T> struct ckci_k_norm_channel {
   no more than f32 holds next to 1, so that the library's care around 0 would be lost.
 */
 /* (1 + erf(v / sqrt 2)) / 2, of two numbers: erfc(|v| / sqrt 2) / 2 is 2 to the power of a polynomial in |v|
-   that falls without end. v * phi is off by less than 2^-24; |v| up to 6 was fitted, beyond it is as small. */
+   that falls without end, fitted up to 6. v * phi is off by less than 2^-24. */
 CKCI_K_FN ckci_k_float2 ckci_k_norm_phi(const ckci_k_float2 &v)
 {
     const float factor[8] = {3.296795e-05f,  -1.5727844e-04f, -2.0247986e-04f, 7.1427831e-03f,
@@ -20632,11 +20632,11 @@ template <bool PLANES> struct ckci_k_resident<ckci_k_norm_bwd_kept<PLANES>> {
   >>k-norm-param
   dgamma and dbeta: sums over the batch in fixed order, or those of each n (param_step). Sums of channels for
   each n, and for each part, lie in workspace, where the kernel of dx left them; 16 threads, or fewer where
-  there is less to add, share one and a fixed tree adds theirs. Without workspace a block walks x and dy of its
-  columns itself, batch after batch.
+  there is less to add, share one and a fixed tree adds theirs. Without workspace a block walks x and dy of
+  its columns itself, batch after batch.
 */
-/* dgamma and dbeta. From workspace: 2^param_log of them, whose n and parts are shared by the threads. Without:
-   a chunk of one set's columns, batch after batch, or of one n. */
+/* dgamma and dbeta. From workspace: 2^param_log of them, whose n and parts are shared by the threads.
+   Without: a chunk of one set's columns, batch after batch, or of one n. */
 template <class T> struct ckci_k_norm_param {
     typedef ckci_k_norm_lds<T> lds;
 

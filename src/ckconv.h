@@ -52,6 +52,7 @@ extern "C" {
 #include "cpu/direct_weight.h"
 #include "cpu/along_weight.h"
 #include "cpu/pair.h"
+#include "cpu/norm_vector.h"
 #include "cpu/norm.h"
 #include "cpu/undef.h"
 #endif /* CKCI_HAS_CPU */

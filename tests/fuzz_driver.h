@@ -267,7 +267,8 @@ static inline void small_problem(bytes *b, problem *p)
 {
     if (is_norm(p->op)) {
         static const ckconv_dtype dtypes[] = {0, CKCONV_F32, CKCONV_F16, CKCONV_BF16, CKCONV_F64};
-        static const ckconv_element acts[] = {CKCONV_PASS, CKCONV_SILU, CKCONV_SIGMOID, CKCONV_GELU, CKCONV_RELU};
+        static const ckconv_element acts[] = {CKCONV_PASS, CKCONV_SILU, CKCONV_SIGMOID, CKCONV_GELU,
+                                              CKCONV_RELU};
         ckconv_groupnorm_desc *d = &p->u.norm;
         d->ndim = 1 + pick(b, 3);
         d->g = pick(b, 5);

@@ -731,7 +731,7 @@ typedef struct ckci_groupnorm {
     ckconv_element act;
     ckconv_dtype param, stat;
     int64_t g, n, c, space;
-    int64_t param_step; /* from an entry's gamma, beta, dgamma and dbeta to the next one's; 0: all share them */
+    int64_t param_step; /* gamma and what is like it: from an entry's to the next one's; 0: all share them */
     double eps;
     ckci_tensor in, out, din;
 } ckci_groupnorm;
@@ -795,7 +795,7 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
     }
     if (!ckci_norm_has(d->act)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "act is %d: must be CKCONV_PASS (0), _RELU (2), _SIGMOID (4), _SILU (5) or _GELU (6)",
+                         "act is %d: must be CKCONV_PASS, _RELU, _SIGMOID, _SILU or _GELU (0, 2, 4, 5, 6)",
                          (int)d->act);
     }
     if (d->param_per_image != 0 && d->param_per_image != 1) {

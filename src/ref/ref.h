@@ -475,7 +475,8 @@ CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigne
     ckci_ref_sum dgamma = {0, 0}, dbeta = {0, 0};
     (void)scratch;
     /* an item is a channel of all groups, with param_step one of an entry */
-    const int64_t first = p->param_step > 0 ? item / p->param_step : 0, channel = item - first * p->param_step;
+    const int64_t first = p->param_step > 0 ? item / p->param_step : 0;
+    const int64_t channel = item - first * p->param_step;
     const int64_t end = p->param_step > 0 ? first + 1 : p->n;
     at[0] = channel / p->c;
     at[2] = channel % p->c;

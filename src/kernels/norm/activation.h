@@ -9,7 +9,7 @@
 #include "kernels/norm/common.h"
 
 /* (1 + erf(v / sqrt 2)) / 2, of two numbers: erfc(|v| / sqrt 2) / 2 is 2 to the power of a polynomial in |v|
-   that falls without end. v * phi is off by less than 2^-24; |v| up to 6 was fitted, beyond it is as small. */
+   that falls without end, fitted up to 6. v * phi is off by less than 2^-24. */
 CKCI_K_FN ckci_k_float2 ckci_k_norm_phi(const ckci_k_float2 &v)
 {
     const float factor[8] = {3.296795e-05f,  -1.5727844e-04f, -2.0247986e-04f, 7.1427831e-03f,

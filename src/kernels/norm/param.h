@@ -2,14 +2,14 @@
   >>k-norm-param
   dgamma and dbeta: sums over the batch in fixed order, or those of each n (param_step). Sums of channels for
   each n, and for each part, lie in workspace, where the kernel of dx left them; 16 threads, or fewer where
-  there is less to add, share one and a fixed tree adds theirs. Without workspace a block walks x and dy of its
-  columns itself, batch after batch.
+  there is less to add, share one and a fixed tree adds theirs. Without workspace a block walks x and dy of
+  its columns itself, batch after batch.
 */
 #pragma once
 #include "kernels/norm/kernels.h"
 
-/* dgamma and dbeta. From workspace: 2^param_log of them, whose n and parts are shared by the threads. Without:
-   a chunk of one set's columns, batch after batch, or of one n. */
+/* dgamma and dbeta. From workspace: 2^param_log of them, whose n and parts are shared by the threads.
+   Without: a chunk of one set's columns, batch after batch, or of one n. */
 template <class T> struct ckci_k_norm_param {
     typedef ckci_k_norm_lds<T> lds;
 
