@@ -25,7 +25,8 @@ WHAT IT DOES
                                 stride, dilation, different pads on both sides
     conv_conv_fwd               any convolution -> scale, shift, activation -> a second (1x1) convolution,
                                 with the tensor in between kept on chip
-    groupnorm_fwd, _bwd         group normalisation with an optional fused sigmoid or silu, and its gradients
+    groupnorm_fwd, _bwd         group normalisation with an optional fused activation, and its gradients;
+                                gamma and beta for all images or for each (adaptive group norm)
     transform                   layout and type conversion of a tensor
     Element operations (relu, silu, gelu, clamp, ...) are fused on every operand, and epilogues with up to
     four extra tensors (bias, residual, bilinear, ...) on the result.
@@ -409,7 +410,11 @@ typedef struct ckconv_conv_conv_desc {
 /* Group normalisation over the c channels and all positions of each (n, g):
    y = act((x - mean) * inv_std * gamma + beta), inv_std = 1 / sqrt(variance + eps), variance biased.
    c counts channels PER GROUP: gamma and beta have g*c entries, mean and inv_std are [n, g].
-   in is x, out is y (and dy), din is dx. Statistics are f32 (f64 for f64). */
+   in is x, out is y (and dy), din is dx. Statistics are f32 (f64 for f64).
+   g = 1 is layer norm over channels and positions, c = 1 instance norm.
+   With param_per_image, gamma and beta are [n, g*c], dense, and so are dgamma and dbeta, which are then sums
+   over positions alone (adaptive group norm). Diffusion models' norm(x) * (1 + scale) + shift, where norm has
+   w and b of its own, is gamma = w * (1 + scale), beta = b * (1 + scale) + shift. */
 typedef struct ckconv_groupnorm_desc {
     int32_t ndim;               /* 1, 2 or 3 */
     ckconv_dtype param_dtype;   /* gamma, beta, dgamma, dbeta; 0: as in */
@@ -419,8 +424,9 @@ typedef struct ckconv_groupnorm_desc {
     int64_t input[3];           /* spatial size */
     double eps;                 /* above 0; PyTorch's default is 1e-5 */
     ckconv_tensor in, out, din; /* f64, f32, f16, bf16; out and din default to in's type and layout */
-    ckconv_element act;         /* CKCONV_PASS, CKCONV_SIGMOID or CKCONV_SILU */
-    int32_t reserved[3];
+    ckconv_element act;         /* CKCONV_PASS, _RELU, _SIGMOID, _SILU or _GELU */
+    int32_t param_per_image;    /* 0: gamma, beta and their gradients are [g*c]; 1: [n, g*c] */
+    int32_t reserved[2];
 } ckconv_groupnorm_desc;
 
 /* Facts about a device, all that planning knows of it. Fill it with ckconv_device_cpu, ckconv_device_gpu or
@@ -517,7 +523,8 @@ enum {
     CKCONV_TENSOR_D0 = 3,  /* D0..D3: 3..6 */
     CKCONV_TENSOR_WEI1 = 7,
     CKCONV_TENSOR_MID = 8,
-    CKCONV_TENSOR_CHANNEL = 9, /* scale, shift; gamma, beta, dgamma, dbeta: [G, C] */
+    CKCONV_TENSOR_CHANNEL = 9, /* scale, shift; gamma, beta, dgamma, dbeta: [G, C]; those of each
+                                  image (param_per_image): [N, G, C] */
     CKCONV_TENSOR_STAT = 10,   /* mean, inv_std: [N, G] */
     CKCONV_TENSOR_DIN = 11     /* dx of a group norm */
 };
@@ -611,7 +618,8 @@ CKCONV_API ckconv_status ckconv_groupnorm_fwd(const ckconv_groupnorm_desc *desc,
 /* mean, inv_std: what groupnorm_fwd saved for the same x, or NULL: a mean that its type makes too coarse is
    computed again. beta is read only with an activation.
    dx = inv_std * (gamma*dy' - a - xhat*b) with a, b the means over (n, g) of gamma*dy' and gamma*dy'*xhat;
-   dgamma = sum over n and positions of dy'*xhat, dbeta = that of dy'; dy' = dy * act'(xhat*gamma + beta). */
+   dgamma = sum over n and positions of dy'*xhat, dbeta = that of dy' (with desc->param_per_image, of each n:
+   over positions); dy' = dy * act'(xhat*gamma + beta), act' as in CKCONV_RELU_BWD, ... (>>types). */
 CKCONV_API ckconv_status ckconv_groupnorm_bwd(const ckconv_groupnorm_desc *desc, const void *in,
                                               const void *gamma, const void *beta, const void *dout,
                                               const void *mean, const void *inv_std, void *din, void *dgamma,
@@ -2390,13 +2398,6 @@ CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *ds
 }
 #endif /* !CKCI_PART */
 
-/* d act(v) / d v */
-CKCI_FN double ckci_act_slope(ckconv_element act, double v)
-{
-    double s = 1 / (1 + exp(-v));
-    return act == CKCONV_SILU ? s * (1 + v * (1 - s)) : act == CKCONV_SIGMOID ? s * (1 - s) : 1;
-}
-
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-element
@@ -2561,6 +2562,14 @@ CKCI_FN const ckci_element_row *ckci_find_element(ckconv_element kind)
     CKCI_ELEMENT_CASE(ckci_element_d, double, KIND, SUM, ACT)
 CKCI_ELEMENT(ckci_element_f, float, expf, erff, tanhf)
 CKCI_ELEMENT(ckci_element_d, double, exp, erf, tanh)
+
+/* dy times the derivative of an activation at its argument v. */
+CKCI_FN double ckci_undo_act(ckconv_element act, double v, double dy)
+{
+    return act == CKCONV_PASS      ? dy
+           : act == CKCONV_SIGMOID ? ckci_element_d_slope(act, dy, ckci_element_d_act(act, v, 0, 0), 0, 0)
+                                   : ckci_element_d_slope(act, dy, v, 0, 0);
+}
 #undef CKCI_ELEMENT
 #undef CKCI_ELEMENT_CASE
 #undef ckci_element_f_row
@@ -3159,6 +3168,8 @@ typedef struct ckci_gpu_norm {
     ckconv_dtype param;
     ckconv_element act;
     int32_t n, g, c, space;
+    int32_t param_step; /* gamma, beta, dgamma, dbeta: from an n to the next one; 0: all share them */
+    int32_t param_log;  /* norm_param with workspace: 2^param_log sums of a block */
     int32_t set, sets;
     int32_t parts, part, part_rest; /* positions of a part; the first part_rest parts have one more */
     int32_t lanes_c, lanes_p;
@@ -3172,6 +3183,8 @@ typedef struct ckci_gpu_norm {
     int32_t late;    /* kept, bwd, channels first: blocks late to 2*late - 1 start a little later */
     int32_t summing; /* norm_din: leaves sums in workspace, no dx */
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
+    ckci_divisor by_channels; /* param_step */
+    ckci_divisor by_few;      /* parts whose moments and sums a group's threads take at once */
 } ckci_gpu_norm;
 
 enum { CKCI_MOVE_LDS = 26624 }; /* bytes of a tile */
@@ -4575,9 +4588,16 @@ typedef struct ckci_groupnorm {
     ckconv_element act;
     ckconv_dtype param, stat;
     int64_t g, n, c, space;
+    int64_t param_step; /* gamma and what is like it: from an entry's to the next one's; 0: all share them */
     double eps;
     ckci_tensor in, out, din;
 } ckci_groupnorm;
+
+/* Does a group norm fuse this activation? */
+CKCI_FN int ckci_norm_has(ckconv_element act)
+{
+    return act == CKCONV_PASS || act == CKCONV_RELU || (act >= CKCONV_SIGMOID && act <= CKCONV_GELU);
+}
 
 CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
                                            ckconv_error *err)
@@ -4589,7 +4609,7 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
     if (d->ndim < 1 || d->ndim > 3) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)d->ndim);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         if (d->reserved[i] != 0) {
             return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                              "reserved[%d] is %d: must be 0 (uninitialised struct?)", i, (int)d->reserved[i]);
@@ -4630,10 +4650,15 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "eps is %g: must be above 0 and finite (PyTorch's default is 1e-5)", d->eps);
     }
-    if (d->act != CKCONV_PASS && d->act != CKCONV_SIGMOID && d->act != CKCONV_SILU) {
+    if (!ckci_norm_has(d->act)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "act is %d: must be CKCONV_PASS (0), CKCONV_SIGMOID (4) or CKCONV_SILU (5)",
+                         "act is %d: must be CKCONV_PASS, _RELU, _SIGMOID, _SILU or _GELU (0, 2, 4, 5, 6)",
                          (int)d->act);
+    }
+    if (d->param_per_image != 0 && d->param_per_image != 1) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "param_per_image is %d: must be 0 (gamma has g*c entries) or 1 (n*g*c)",
+                         (int)d->param_per_image);
     }
     int32_t rank = 3 + d->ndim;
     CKCI_TRY(ckci_check_tensor("", "in", &d->in, CKCI_ROLE_ACTIVATION, rank, 0, err));
@@ -4674,6 +4699,7 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
     r->in.compute = r->in.dtype;
     r->out.compute = r->out.dtype;
     r->space = len[3] * len[4] * len[5];
+    r->param_step = d->param_per_image ? d->g * d->c : 0;
     return CKCONV_OK;
 }
 
@@ -5237,11 +5263,18 @@ CKCI_FN ckci_target ckci_make_target(const ckci_conv *p)
     return o;
 }
 
-CKCI_FN double ckci_param(const ckci_groupnorm *p, const void *vector, int64_t channel, double missing)
+/* Entries of gamma, and of what is like it. */
+CKCI_FN int64_t ckci_param_count(const ckci_groupnorm *p)
 {
-    return vector
-               ? ckci_load(p->param, (const unsigned char *)vector + channel * (int64_t)ckci_size(p->param))
-               : missing;
+    return p->param_step > 0 ? p->n * p->param_step : p->g * p->c;
+}
+
+/* gamma or beta of entry n and of a channel of all groups */
+CKCI_FN double ckci_param(const ckci_groupnorm *p, const void *vector, int64_t n, int64_t channel,
+                          double missing)
+{
+    const int64_t at = (n * p->param_step + channel) * (int64_t)ckci_size(p->param);
+    return vector ? ckci_load(p->param, (const unsigned char *)vector + at) : missing;
 }
 
 /* Elements from a tensor's first one to its last */
@@ -5812,7 +5845,7 @@ CKCI_FN void ckci_ref_conv_conv(const ckci_conv_conv *p, const ckconv_args *args
     }
 }
 
-/* Group norm: one work item per (n, g) for y, statistics and dx; one per channel for dgamma and dbeta. */
+/* Group norm: one work item per (n, g) for y, statistics and dx; one for each entry of dgamma and dbeta. */
 typedef struct ckci_norm_job {
     const ckci_groupnorm *p;
     const ckconv_args *args;
@@ -5884,9 +5917,9 @@ CKCI_FN double ckci_ref_gradient(const ckci_norm_job *job, const int64_t at[6], 
     *xhat = ckci_less_mean(x, mean) * inv_std;
     double dy = ckci_ref_value(&p->out, at[0], at[1], at[2], at[3], at[4], at[5]);
     if (p->act != CKCONV_PASS) {
-        double v =
-            *xhat * ckci_param(p, job->args->gamma, channel, 1) + ckci_param(p, job->args->beta, channel, 0);
-        dy *= ckci_act_slope(p->act, v);
+        double v = *xhat * ckci_param(p, job->args->gamma, at[1], channel, 1) +
+                   ckci_param(p, job->args->beta, at[1], channel, 0);
+        dy = ckci_undo_act(p->act, v, dy);
     }
     return dy;
 }
@@ -5920,8 +5953,8 @@ CKCI_FN void ckci_ref_norm_fwd_item(const void *context, int64_t item, unsigned 
                     double x = ckci_ref_value(&p->in, at[0], at[1], at[2], at[3], at[4], at[5]);
                     int64_t channel = at[0] * p->c + at[2];
                     double v = ckci_less_mean(x, &mean) * inv_std *
-                                   ckci_param(p, job->args->gamma, channel, 1) +
-                               ckci_param(p, job->args->beta, channel, 0);
+                                   ckci_param(p, job->args->gamma, at[1], channel, 1) +
+                               ckci_param(p, job->args->beta, at[1], channel, 0);
                     ckci_store(t->dtype, t->p + ckci_offset(t->stride, at) * (int64_t)ckci_size(t->dtype),
                                ckci_element_d(&act, v, NULL, 0));
                 }
@@ -5950,7 +5983,7 @@ CKCI_FN void ckci_ref_norm_din_item(const void *context, int64_t item, unsigned 
                 for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
                     for (at[2] = 0; at[2] < p->c; at[2]++) {
                         double dy = ckci_ref_gradient(job, at, &mean, inv_std, &xhat);
-                        dy *= ckci_param(p, job->args->gamma, at[0] * p->c + at[2], 1);
+                        dy *= ckci_param(p, job->args->gamma, at[1], at[0] * p->c + at[2], 1);
                         if (pass == 0) {
                             ckci_ref_add(&a, dy);
                             ckci_ref_add(&b, dy * xhat);
@@ -5976,9 +6009,13 @@ CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigne
     double inv_std, xhat;
     ckci_ref_sum dgamma = {0, 0}, dbeta = {0, 0};
     (void)scratch;
-    at[0] = item / p->c;
-    at[2] = item % p->c;
-    for (at[1] = 0; at[1] < p->n; at[1]++) {
+    /* an item is a channel of all groups, with param_step one of an entry */
+    const int64_t first = p->param_step > 0 ? item / p->param_step : 0;
+    const int64_t channel = item - first * p->param_step;
+    const int64_t end = p->param_step > 0 ? first + 1 : p->n;
+    at[0] = channel / p->c;
+    at[2] = channel % p->c;
+    for (at[1] = first; at[1] < end; at[1]++) {
         ckci_ref_statistics(job, at[1], at[0], &mean, &inv_std);
         for (at[3] = 0; at[3] < t->len[3]; at[3]++) {
             for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
@@ -6011,7 +6048,7 @@ CKCI_FN void ckci_ref_groupnorm(const ckci_groupnorm *p, const ckconv_args *args
         ckci_parallel(threads, p->n * p->g, ckci_ref_norm_din_item, &job, NULL, 0);
     }
     if (args->dgamma || args->dbeta) {
-        ckci_parallel(threads, p->g * p->c, ckci_ref_norm_param_item, &job, NULL, 0);
+        ckci_parallel(threads, ckci_param_count(p), ckci_ref_norm_param_item, &job, NULL, 0);
     }
 }
 
@@ -12209,15 +12246,12 @@ CKCI_FN void ckci_run_recompute(const ckconv_plan *plan, const ckci_problem *p, 
 
 
 /*------------------------------------------------------------------------------------------------------------
-  >>cpu-norm
-  Group norm. A slab (n, g) is walked in tiles of at most CKCI_NORM_TILE numbers, channels fastest where they
-  are dense, else along x. Everything is summed in double: two passes for the statistics, so that a mean far
-  from 0 does no harm; a saved mean that is too coarse (ckci_coarse_mean) is computed again. bwd walks x and
-  dy once for the sums of dx and, per channel, those of dgamma and dbeta (kept for each n in workspace and
-  added over n in order), once more for dx. Without workspace dgamma and dbeta walk x and dy on their own.
+  >>cpu-norm-vector
+  Kernels of group norm's rows (>>cpu-norm), as macros that are expanded once for each instruction set: sums
+  and sums of squares or of products, a linear map of x and dy, and activations with their gradients. They
+  take and write floats and compute in double, eight numbers at once. exp and erf are computed here, since
+  libraries have none for vectors.
 */
-enum { CKCI_NORM_TILE = CKCI_STACK / 64 };
-
 /* Rows that lie side by side, of channels or of positions, go through vectors of doubles instead. A slab's
    statistics are then one pass over x - shift, shift being one of its values: at most sqrt(numbers) standard
    deviations off, which costs half the digits of the count, and doubles have them. */
@@ -12239,7 +12273,8 @@ typedef struct ckci_norm_factors {
 typedef struct ckci_norm_call {
     int64_t rows, width, first, down;
     int64_t open; /* rows that may be read in whole eights, beyond their end */
-    int across, silu;
+    int across;
+    ckconv_element act;
     const ckci_norm_factors *f;
     const float *x, *dy; /* dy: may be NULL */
     float *out;
@@ -12443,10 +12478,40 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
         e = e * part + 1.0;                                                                                  \
         e = (ckci_d8)((ckci_i8x8)e + power) + (ckci_d8)(u & not_number);                                     \
     }
+/* y where v > 0, else 0 (v = 0, too: there a gradient is 0, and forward y is v); y where v is NaN. From bits,
+   as above. */
+#define CKCI_NORM_RELU(y, v)                                                                                 \
+    {                                                                                                        \
+        const ckci_i8x8 bits = (ckci_i8x8)(v), zeros = bits ^ bits, sign = zeros + INT64_MIN;                \
+        const ckci_i8x8 infinity = zeros + ((int64_t)0x7ff << 52), not_number = (bits & ~sign) > infinity;   \
+        y = (ckci_d8)((ckci_i8x8)(y) & ((bits > zeros) | not_number));                                       \
+    }
+/* e = exp(-v^2 / 2) and phi = (1 + erf(v / sqrt 2)) / 2, within 1e-12: erfc(|v| / sqrt 2) is e times a
+   polynomial in (|v| - 4) / (|v| + 4), here 1 - 8 / (|v| + 4), of least error. */
+#define CKCI_NORM_GELU(e, phi, v)                                                                            \
+    CKCI_NORM_EXP(e, v * v * 0.5)                                                                            \
+    ckci_d8 phi;                                                                                             \
+    {                                                                                                        \
+        const ckci_i8x8 bits = (ckci_i8x8)(v), sign = (bits ^ bits) + INT64_MIN;                             \
+        const ckci_d8 z = 1.0 - 8.0 / ((ckci_d8)(bits & ~sign) + 4.0);                                       \
+        phi = z * -4.1416048334387556e-05 - 0.00033376578570165627;                                          \
+        phi = phi * z - 0.0007080012352747543;                                                               \
+        phi = phi * z + 0.0009822951276259873;                                                               \
+        phi = phi * z + 0.0008392337354079138;                                                               \
+        phi = phi * z - 0.017055150259273663;                                                                \
+        phi = phi * z + 0.0617105819253222;                                                                  \
+        phi = phi * z - 0.1434180453518633;                                                                  \
+        phi = phi * z + 0.2487581955886502;                                                                  \
+        phi = phi * z - 0.3407954572972802;                                                                  \
+        phi = phi * z + 0.1888212824682851;                                                                  \
+        phi = 1.0 - phi * e;                                                                                 \
+        phi = (ckci_d8)((ckci_i8x8)phi | (bits & sign)) * 0.5 + 0.5;                                         \
+    }
 #define CKCI_NORM_ACT(NAME)                                                                                  \
     CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
     {                                                                                                        \
         const ckci_norm_factors *f = q->f;                                                                   \
+        const ckconv_element act = q->act;                                                                   \
         const int64_t rows = q->rows, width = q->width, across = q->across;                                  \
         for (int64_t r = 0; r < rows; r++) {                                                                 \
             const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
@@ -12458,13 +12523,31 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
                 CKCI_NORM_FACTOR(fk, f->kv + at + c * across)                                                \
                 CKCI_NORM_FACTOR(fb, f->kb + at + c * across)                                                \
                 CKCI_NORM_DOUBLES(a, px)                                                                     \
-                ckci_d8 v = (a - s) * fk + fb;                                                               \
-                CKCI_NORM_EXP(e, v)                                                                          \
-                ckci_d8 sigmoid = 1.0 / (1.0 + e), y = q->silu ? v * sigmoid : sigmoid;                      \
-                if (dy != x) {                                                                               \
-                    CKCI_NORM_DOUBLES(by, py)                                                                \
-                    y = sigmoid * (1.0 - sigmoid);                                                           \
-                    y = (q->silu ? sigmoid + v * y : y) * by;                                                \
+                const ckci_d8 v = (a - s) * fk + fb;                                                         \
+                ckci_d8 y;                                                                                   \
+                if (act == CKCONV_RELU) {                                                                    \
+                    y = v;                                                                                   \
+                    if (dy != x) {                                                                           \
+                        CKCI_NORM_DOUBLES(by, py)                                                            \
+                        y = by;                                                                              \
+                    }                                                                                        \
+                    CKCI_NORM_RELU(y, v)                                                                     \
+                } else if (act == CKCONV_GELU) {                                                             \
+                    CKCI_NORM_GELU(e, phi, v)                                                                \
+                    y = v * phi;                                                                             \
+                    if (dy != x) {                                                                           \
+                        CKCI_NORM_DOUBLES(by, py)                                                            \
+                        y = (phi + v * e * 0.39894228040143267794) * by;                                     \
+                    }                                                                                        \
+                } else {                                                                                     \
+                    CKCI_NORM_EXP(e, v)                                                                      \
+                    const ckci_d8 sigmoid = 1.0 / (1.0 + e);                                                 \
+                    y = act == CKCONV_SILU ? v * sigmoid : sigmoid;                                          \
+                    if (dy != x) {                                                                           \
+                        CKCI_NORM_DOUBLES(by, py)                                                            \
+                        y = sigmoid * (1.0 - sigmoid);                                                       \
+                        y = (act == CKCONV_SILU ? sigmoid + v * y : y) * by;                                 \
+                    }                                                                                        \
                 }                                                                                            \
                 CKCI_NORM_STORE(some < 8 ? end : out + c, y)                                                 \
                 if (some < 8) {                                                                              \
@@ -12497,6 +12580,17 @@ CKCI_NORM_KERNELS(avx512)
 #undef CKCI_TARGET
 #endif
 #endif
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>cpu-norm
+  Group norm. A slab (n, g) is walked in tiles of at most CKCI_NORM_TILE numbers, channels fastest where they
+  are dense, else along x. Everything is summed in double: two passes for the statistics, so that a mean far
+  from 0 does no harm; a saved mean that is too coarse (ckci_coarse_mean) is computed again. bwd walks x and
+  dy once for the sums of dx and, per channel, those of dgamma and dbeta (kept for each n in workspace and
+  added over n in order), once more for dx. Without workspace dgamma and dbeta walk x and dy on their own.
+*/
+enum { CKCI_NORM_TILE = CKCI_STACK / 64 };
 
 /* How rows are walked. COLUMNS: a row is a position, or `copies` of them, in some channels; PLANES: some
    channels in all positions, `copies` of them; LINES: a row is a channel along x, its factors are eight
@@ -12639,13 +12733,13 @@ CKCI_FN void ckci_slab_statistics(const ckci_norm_work *w, int64_t n, int64_t g,
 }
 
 /* gamma and beta for the channels of a tile */
-CKCI_FN void ckci_tile_params(const ckci_norm_work *w, const ckci_norm_tile *t, int64_t g, double *gamma,
-                              double *beta)
+CKCI_FN void ckci_tile_params(const ckci_norm_work *w, const ckci_norm_tile *t, int64_t g, int64_t n,
+                              double *gamma, double *beta)
 {
     for (int64_t c = 0; c < t->channels; c++) {
         int64_t channel = g * w->p->c + t->c + c;
-        gamma[c] = ckci_param(w->p, w->args->gamma, channel, 1);
-        beta[c] = ckci_param(w->p, w->args->beta, channel, 0);
+        gamma[c] = ckci_param(w->p, w->args->gamma, n, channel, 1);
+        beta[c] = ckci_param(w->p, w->args->beta, n, channel, 0);
     }
 }
 
@@ -12670,7 +12764,7 @@ CKCI_FN void ckci_norm_fwd_item(const void *context, int64_t item, unsigned char
     }
     for (int more = ckci_next_tile(p, 0, p->c, &t, 1); more; more = ckci_next_tile(p, 0, p->c, &t, 0)) {
         if (t.c != loaded) {
-            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_params(w, &t, g, n, gamma, beta);
             loaded = t.c;
         }
         ckci_load_tile(&p->in, &t, g, n, x);
@@ -12702,7 +12796,7 @@ CKCI_FN void ckci_tile_gradient(const ckci_norm_work *w, const ckci_norm_tile *t
     }
     for (int64_t i = 0; i < numbers && p->act != CKCONV_PASS; i++) {
         int64_t c = t->along_x ? 0 : i % t->channels;
-        dy[i] *= ckci_act_slope(p->act, xhat[i] * gamma[c] + beta[c]);
+        dy[i] = ckci_undo_act(p->act, xhat[i] * gamma[c] + beta[c], dy[i]);
     }
 }
 
@@ -12734,7 +12828,7 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
     for (int more = ckci_next_tile(p, 0, p->c, &t, 1); more; more = ckci_next_tile(p, 0, p->c, &t, 0)) {
         double *sums = w->sums ? w->sums + 2 * ((n * p->g + g) * p->c + t.c) : NULL;
         if (t.c != loaded) {
-            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_params(w, &t, g, n, gamma, beta);
             loaded = t.c;
             memset(sums ? sums : part, 0, (size_t)t.channels * 2 * sizeof *part);
         }
@@ -12755,7 +12849,7 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
     for (int more = w->args->din && ckci_next_tile(p, 0, p->c, &t, 1); more;
          more = ckci_next_tile(p, 0, p->c, &t, 0)) {
         if (t.c != loaded) {
-            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_params(w, &t, g, n, gamma, beta);
             loaded = t.c;
         }
         ckci_tile_gradient(w, &t, g, n, &mean, inv_std, gamma, beta, xhat, dy);
@@ -12771,9 +12865,10 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
     }
 }
 
-CKCI_FN void ckci_store_params(const ckci_norm_work *w, int64_t channel, const double *sum)
+/* dgamma and dbeta: number `entry` of each */
+CKCI_FN void ckci_store_params(const ckci_norm_work *w, int64_t entry, const double *sum)
 {
-    int64_t at = channel * (int64_t)ckci_size(w->p->param);
+    int64_t at = entry * (int64_t)ckci_size(w->p->param);
     if (w->args->dgamma) {
         ckci_store(w->p->param, (unsigned char *)w->args->dgamma + at, sum[0]);
     }
@@ -12782,23 +12877,24 @@ CKCI_FN void ckci_store_params(const ckci_norm_work *w, int64_t channel, const d
     }
 }
 
-/* dgamma and dbeta of 64 channels from the sums of each n, in order */
+/* 64 of dgamma and dbeta from the sums of each n, in order; with param_step these are all */
 CKCI_FN void ckci_norm_sum_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_norm_work *w = (const ckci_norm_work *)context;
-    int64_t all = w->p->g * w->p->c;
+    int64_t all = ckci_param_count(w->p), rows = w->p->param_step > 0 ? 1 : w->p->n;
     (void)scratch;
-    for (int64_t channel = item * 64; channel < ckci_min(all, item * 64 + 64); channel++) {
+    for (int64_t entry = item * 64; entry < ckci_min(all, item * 64 + 64); entry++) {
         double sum[2] = {0, 0};
-        for (int64_t n = 0; n < w->p->n; n++) {
-            sum[0] += w->sums[2 * (n * all + channel)];
-            sum[1] += w->sums[2 * (n * all + channel) + 1];
+        for (int64_t n = 0; n < rows; n++) {
+            sum[0] += w->sums[2 * (n * all + entry)];
+            sum[1] += w->sums[2 * (n * all + entry) + 1];
         }
-        ckci_store_params(w, channel, sum);
+        ckci_store_params(w, entry, sum);
     }
 }
 
-/* The same without workspace: one item owns up to a tile's width of channels of one group. */
+/* The same without workspace: one item owns up to a tile's width of channels of one group, with param_step of
+   one n. */
 CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_norm_work *w = (const ckci_norm_work *)context;
@@ -12806,22 +12902,22 @@ CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned ch
     double xhat[CKCI_NORM_TILE], dy[CKCI_NORM_TILE], gamma[CKCI_NORM_TILE], beta[CKCI_NORM_TILE];
     double sums[2 * CKCI_NORM_TILE], inv_std;
     ckci_mean mean;
-    int64_t blocks = ckci_ceil_div(p->c, CKCI_NORM_TILE), g = item / blocks,
-            c0 = item % blocks * CKCI_NORM_TILE;
-    int64_t c1 = ckci_min(p->c, c0 + CKCI_NORM_TILE);
+    const int64_t blocks = ckci_ceil_div(p->c, CKCI_NORM_TILE), g = item / blocks % p->g;
+    const int64_t c0 = item % blocks * CKCI_NORM_TILE, c1 = ckci_min(p->c, c0 + CKCI_NORM_TILE);
+    const int64_t first = item / blocks / p->g, end = p->param_step > 0 ? first + 1 : p->n;
     (void)scratch;
     memset(sums, 0, sizeof sums);
-    for (int64_t n = 0; n < p->n; n++) {
+    for (int64_t n = first; n < end; n++) {
         ckci_norm_tile t;
         ckci_slab_statistics(w, n, g, &mean, &inv_std);
         for (int more = ckci_next_tile(p, c0, c1, &t, 1); more; more = ckci_next_tile(p, c0, c1, &t, 0)) {
-            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_params(w, &t, g, n, gamma, beta);
             ckci_tile_gradient(w, &t, g, n, &mean, inv_std, gamma, beta, xhat, dy);
             ckci_add_tile(&t, xhat, dy, sums + 2 * (t.c - c0));
         }
     }
     for (int64_t c = c0; c < c1; c++) {
-        ckci_store_params(w, g * p->c + c, sums + 2 * (c - c0));
+        ckci_store_params(w, first * p->param_step + g * p->c + c, sums + 2 * (c - c0));
     }
 }
 
@@ -13032,7 +13128,7 @@ CKCI_FN void ckci_norm_piece(const ckci_norm_work *w, ckci_norm_rows *b, const c
     q.first = lines ? channel * CKCI_NORM_ACROSS : 0;
     q.down = lines ? CKCI_NORM_ACROSS : 0;
     q.across = !lines;
-    q.silu = w->p->act == CKCONV_SILU;
+    q.act = w->p->act;
     q.f = &b->f;
     q.open = ckci_norm_open(&w->p->in, at[0], step[0], rows, width);
     q.open = dy ? ckci_min(q.open, ckci_norm_open(dy, at[1], step[1], rows, width)) : q.open;
@@ -13215,14 +13311,14 @@ CKCI_FN void ckci_norm_params(const ckci_norm_work *w, const ckci_norm_rows *b, 
                               double missing, double *dst)
 {
     const ckci_groupnorm *p = w->p;
-    int64_t first = b->group * p->c + b->c;
+    const int64_t first = b->group * p->c + b->c, entry = b->n * p->param_step + first;
     for (int64_t c = 0; c < b->channels; c++) {
         float f;
         if (vector && p->param == CKCONV_F32) {
-            memcpy(&f, (const unsigned char *)vector + (first + c) * 4, 4);
+            memcpy(&f, (const unsigned char *)vector + (entry + c) * 4, 4);
             dst[c] = (double)f;
         } else {
-            dst[c] = ckci_param(p, vector, first + c, missing);
+            dst[c] = ckci_param(p, vector, b->n, first + c, missing);
         }
     }
 }
@@ -13275,7 +13371,7 @@ CKCI_FN void ckci_norm_gradient_sums(const ckci_norm_work *w, ckci_norm_rows *b)
         for (int64_t c, g, end = 0; (end = ckci_norm_group(w, b, end, &c, &g)) > 0;) {
             for (; c < end; c++) {
                 int64_t channel = b->group * p->c + b->c + c;
-                double gamma = ckci_param(p, w->args->gamma, channel, 1), sums[2];
+                double gamma = ckci_param(p, w->args->gamma, b->n, channel, 1), sums[2];
                 sums[0] = ckci_norm_total(w, b, c, 0) * b->inv_std[g];
                 sums[1] = ckci_norm_total(w, b, c, 1);
                 b->b[g] += sums[0] * gamma;
@@ -13372,9 +13468,10 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
         ckci_parallel(threads, p.n * p.g, ckci_norm_bwd_item, &w, ws, 0);
     }
     if (w.sums) {
-        ckci_parallel(threads, ckci_ceil_div(p.g * p.c, 64), ckci_norm_sum_item, &w, ws, 0);
+        ckci_parallel(threads, ckci_ceil_div(ckci_param_count(&p), 64), ckci_norm_sum_item, &w, ws, 0);
     } else if (params) {
-        ckci_parallel(threads, p.g * ckci_ceil_div(p.c, CKCI_NORM_TILE), ckci_norm_param_item, &w, ws, 0);
+        const int64_t entries = p.param_step > 0 ? p.n : 1, blocks = ckci_ceil_div(p.c, CKCI_NORM_TILE);
+        ckci_parallel(threads, entries * p.g * blocks, ckci_norm_param_item, &w, ws, 0);
     }
 }
 
@@ -13437,6 +13534,8 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 #undef CKCI_NORM_SUMS
 #undef CKCI_NORM_MAP
 #undef CKCI_NORM_EXP
+#undef CKCI_NORM_RELU
+#undef CKCI_NORM_GELU
 #undef CKCI_NORM_ACT
 #undef CKCI_BF16_KERNELS
 #undef CKCI_BF16_SET
@@ -19296,11 +19395,18 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
     return best;
 }
 
-/* Wide blocks of `set` groups at most: a slab has 256 / set parts, whose statistics meet in LDS. */
+/* Parts of a slab of wide blocks at most: each thread of a block adds up to eight parts' statistics of a
+   group. Parts have 8192 elements or more. */
+CKCI_FN int64_t ckci_norm_most_parts(const ckci_groupnorm *p, int64_t set)
+{
+    return ckci_min(ckci_min(256, 2048 / set), ckci_saturating_mul(set * p->c, p->space) / 8192);
+}
+
+/* Wide blocks of `set` groups at most. */
 CKCI_FN int64_t ckci_norm_most_blocks(const ckci_groupnorm *p, int64_t set)
 {
-    const int64_t parts = ckci_min(256 / set, ckci_saturating_mul(set * p->c, p->space) / 8192);
-    return ckci_saturating_mul(p->n, ckci_ceil_div(p->g, set) * ckci_max(parts, 1));
+    const int64_t parts = ckci_max(ckci_norm_most_parts(p, set), 1);
+    return ckci_saturating_mul(p->n, ckci_ceil_div(p->g, set) * parts);
 }
 
 /* Makes blocks wide where they can be. Returns the parts of ckci_norm_keep. Sums of channels need workspace.
@@ -19346,6 +19452,11 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
 {
     ckci_groupnorm p = ckci_flatten_norm(problem);
     int64_t most = INT32_MAX / 2, array[3], lanes_c, lanes_p, units = ckci_max(device->compute_units, 1);
+    if (p.param_step > 0 && ckci_param_count(&p) > most) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "GPU kernels take 2^30 numbers of gamma for each image (N*G*C); here they are %lld",
+                         CKCI_LL(ckci_param_count(&p)));
+    }
     if (p.space > most || ckci_saturating_mul(p.g, p.c) > most || p.n > most) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "GPU kernels take 2^30 positions, channels (G*C) and batches; here they are %lld, "
@@ -19363,6 +19474,7 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->g = (int32_t)p.g;
     k->c = (int32_t)p.c;
     k->space = (int32_t)p.space;
+    k->param_step = (int32_t)p.param_step;
     k->along_x = CKCI_HAS_CHANNELS_FIRST && p.in.len[5] > 1 && p.in.stride[5] < p.in.stride[2];
     k->flat = p.in.len[3] == 1 && p.in.len[4] == 1;
     /* several groups: where they lie side by side in memory, up to 32 channels; and where they are tiny */
@@ -19393,8 +19505,8 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     } else if (k->wide) {
         /* one round of two or three blocks for each compute unit, as LDS and registers allow */
         const int64_t each = k->along_x && device->kind == CKCONV_DEVICE_NVIDIA ? 3 : 2;
-        parts = ckci_min(each * units / slabs, ckci_saturating_mul(columns, p.space) / 8192);
-        parts = ckci_max(ckci_min(ckci_min(parts, 256 / set), p.space), 1);
+        parts = ckci_min(each * units / slabs, ckci_norm_most_parts(&p, set));
+        parts = ckci_max(ckci_min(parts, p.space), 1);
     } else if (slabs < 4 * units) {
         parts = ckci_min(ckci_ceil_div(8 * units, slabs), ckci_saturating_mul(columns, p.space) / 8192);
         parts = ckci_max(ckci_min(ckci_min(parts, 256 / set), p.space), 1);
@@ -19411,6 +19523,8 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->chunks = (int32_t)ckci_ceil_div(columns, lanes_c);
     k->by_sets = ckci_make_divisor(k->sets);
     k->by_parts = ckci_make_divisor(parts);
+    k->by_few = ckci_make_divisor(ckci_min(parts, 256 / set));
+    k->by_channels = ckci_make_divisor(p.g * p.c);
     k->by_c = ckci_make_divisor(p.c);
     k->by_fast = ckci_make_divisor(k->along_x ? lanes_p : lanes_c);
     k->by_lanes_p = ckci_make_divisor(lanes_p);
@@ -19419,7 +19533,12 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->by_y = ckci_make_divisor(p.in.len[4]);
     k->by_x = ckci_make_divisor(p.in.len[5]);
     *blocks = ckci_saturating_mul(ckci_saturating_mul(p.n, k->sets), parts);
-    return ckci_too_many_blocks(ckci_max(*blocks, ckci_saturating_mul(k->sets, k->chunks)), err);
+    /* dgamma and dbeta: 16 threads add one, with param_step as many as there are parts, no more than 16 */
+    for (k->param_log = 4; p.param_step > 0 && k->param_log < 8 && parts <= 128 >> k->param_log;) {
+        k->param_log++;
+    }
+    const int64_t walks = ckci_saturating_mul(p.param_step > 0 ? p.n : 1, (int64_t)k->sets * k->chunks);
+    return ckci_too_many_blocks(ckci_max(*blocks, walks), err);
 }
 
 CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
@@ -19463,8 +19582,10 @@ CKCI_FN ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l
 {
     const ckci_gpu_norm *k = &l->a.norm;
     ckci_set_kernel(l, f64 ? CKCI_KERNEL_norm_param_f64 : CKCI_KERNEL_norm_param_f32);
-    l->grid = k->sums ? ckci_ceil_div((int64_t)k->g * k->c, 16) : (int64_t)k->sets * k->chunks;
-    return wanted ? e->emit(e->context, l, err) : CKCONV_OK;
+    const int64_t entries = k->param_step > 0 ? k->n : 1;
+    l->grid = k->sums ? ckci_ceil_div(entries * k->g * k->c, (int64_t)1 << k->param_log)
+                      : entries * k->sets * k->chunks;
+    return wanted && l->grid > 0 ? e->emit(e->context, l, err) : CKCONV_OK;
 }
 
 /* fwd: one kernel; with parts that are no cluster, statistics before it. bwd: those too, a kernel that mostly
@@ -21861,15 +21982,15 @@ CKCI_FN void ckci_add_vector(ckci_buffer *list, int *count, const char *name, co
 CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
 {
     int count = 0, fwd = p->op == CKCONV_GROUPNORM_FWD;
-    int64_t channels = p->g * p->c, slabs = p->n * p->g;
+    int64_t params = ckci_param_count(p), slabs = p->n * p->g;
     const void *y = fwd ? a->out : a->dout;
     p->in.p = (unsigned char *)(uintptr_t)a->in;
     p->out.p = (unsigned char *)(uintptr_t)y;
     p->din.p = (unsigned char *)a->din;
     ckci_add_buffer(list, &count, "in", a->in, ckci_span(&p->in), 0, 0, &p->in);
     ckci_add_buffer(list, &count, fwd ? "out" : "dout", y, ckci_span(&p->out), fwd, 0, &p->out);
-    ckci_add_vector(list, &count, "gamma", a->gamma, channels, p->param, 0);
-    ckci_add_vector(list, &count, "beta", a->beta, channels, p->param, 0);
+    ckci_add_vector(list, &count, "gamma", a->gamma, params, p->param, 0);
+    ckci_add_vector(list, &count, "beta", a->beta, params, p->param, 0);
     if (fwd) {
         ckci_add_vector(list, &count, "mean", a->mean, slabs, p->stat, 1);
         ckci_add_vector(list, &count, "inv_std", a->inv_std, slabs, p->stat, 1);
@@ -21878,8 +21999,8 @@ CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer 
     ckci_add_vector(list, &count, "saved_mean", a->saved_mean, slabs, p->stat, 0);
     ckci_add_vector(list, &count, "saved_inv_std", a->saved_inv_std, slabs, p->stat, 0);
     ckci_add_buffer(list, &count, "din", a->din, ckci_span(&p->din), 1, 1, &p->din);
-    ckci_add_vector(list, &count, "dgamma", a->dgamma, channels, p->param, 1);
-    ckci_add_vector(list, &count, "dbeta", a->dbeta, channels, p->param, 1);
+    ckci_add_vector(list, &count, "dgamma", a->dgamma, params, p->param, 1);
+    ckci_add_vector(list, &count, "dbeta", a->dbeta, params, p->param, 1);
     return count;
 }
 
@@ -22523,6 +22644,17 @@ CKCI_FN int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc 
         ckci_show_tensor(&p->din, &d->din, d->ndim, 1, info);
     } else if (which == CKCONV_TENSOR_CHANNEL) {
         ckci_show_vector(p->param, p->g, p->c, info);
+        if (p->param_step > 0) {
+            info->rank = 3;
+            info->length[0] = p->n;
+            info->length[1] = p->g;
+            info->length[2] = p->c;
+            info->stride[0] = p->param_step;
+            info->stride[1] = p->c;
+            info->stride[2] = 1;
+            info->count = ckci_param_count(p);
+            info->bytes = info->count * (int64_t)ckci_size(p->param);
+        }
     } else if (which == CKCONV_TENSOR_STAT) {
         ckci_show_vector(p->stat, p->n, p->g, info);
     } else {

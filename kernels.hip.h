@@ -18210,7 +18210,7 @@ using ckci_k_norm_room_of = ckci_k_norm_room<T, W == CKCI_K_NORM_LAST ? (int)CKC
 
 /* What a block owns, and this thread's place in it. */
 struct ckci_k_slab {
-    enum { KEPT = 0 };
+    enum { KEPT = 0, SHARED = 1 };
     int32_t n, part, from, to; /* positions */
     int32_t g0, groups, columns;
     int32_t lc, lp;
@@ -18243,6 +18243,11 @@ CKCI_K_FN ckci_k_slab ckci_k_find_cluster_slab(const ckci_gpu_norm &p)
     const int32_t part = (int32_t)blockIdx.x - rest * p.parts, set = rest - n * p.sets;
     return ckci_k_find_slab(p, (n * p.parts + part) * p.sets + set);
 }
+
+/* One that no other block has a part of. */
+struct ckci_k_whole_slab : ckci_k_slab {
+    enum { SHARED = 0 };
+};
 
 /* One whose x lies in LDS: what a thread reads, place after place, column after column, for itself. */
 struct ckci_k_kept_slab : ckci_k_slab {
@@ -18346,7 +18351,13 @@ CKCI_K_FN float ckci_k_norm_number(int32_t dtype, uint32_t bits)
     return dtype == CKCONV_F32 ? ckci_k_float(bits) : dtype == CKCONV_F16 ? half : ckci_k_float(bits << 16);
 }
 
-/* gamma or beta of a channel of all groups as it lies in memory, missing ones 0. */
+/* Where gamma and beta of a block's first channel lie. */
+CKCI_K_FN int32_t ckci_k_norm_entry(const ckci_gpu_norm &p, const ckci_k_slab &s)
+{
+    return s.n * p.param_step + s.g0 * p.c;
+}
+
+/* Number `channel` of gamma or beta as it lies in memory, missing ones 0. */
 CKCI_K_FN uint32_t ckci_k_norm_factor_bits(const ckci_gpu_norm &p, const unsigned char *vector,
                                            int32_t channel)
 {
@@ -19116,23 +19127,28 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const S &s, ckci_k
     if (p.saved_mean && !ckci_k_norm_saved(p, s, m)) {
         return;
     }
-    if (S::KEPT || !p.stats) {
+    if (S::KEPT || !S::SHARED || !p.stats) {
         length = ckci_k_norm_gather<W>(p, s, m);
     }
-    if (p.stats) {
-        int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
+    if (S::SHARED && p.stats) {
         if (S::KEPT) {
             ckci_k_norm_put_stats(p, s, m, length);
             ckci_k_cluster_barrier();
         }
-        length = p.parts;
+        length = (int32_t)p.by_few.d;
+        const int32_t k = ckci_k_divide(t, p.by_few), part = t - k * length;
         if (k < s.groups) {
             const double *stats =
                 (const double *)p.stats + (((int64_t)s.n * p.parts + part) * p.g + s.g0 + k) * 2;
-            m.u.of[t].sum = stats[0];
-            m.u.of[t].square = stats[1];
+            ckci_k_moments of = {0, 0};
+            CKCI_K_UNROLL(4)
+            for (int32_t i = part; i < p.parts; i += length, stats += 2 * length * (int64_t)p.g) {
+                of.sum += stats[0];
+                of.square += stats[1];
+            }
+            m.u.of[t] = of;
         }
-        ckci_k_norm_fold(part, length, s.groups * p.parts,
+        ckci_k_norm_fold(part, length, s.groups * length,
                          [&](int32_t to, int32_t from) { ckci_k_norm_join(m.u.of[to], m.u.of[from]); });
     }
     if (t < s.groups) {
@@ -19176,6 +19192,108 @@ template <class T> struct ckci_k_norm_channel {
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>k-norm-activation
+  Relu and gelu of group norm, and what all of its activations are to kernels that take single numbers. Those
+  with eight numbers at once have sigmoid and silu in >>k-norm-gradient, where factors of the channel are
+  folded into them. erf of gelu comes from one power of two and no division: phi, which is a sum with 1, needs
+  no more than f32 holds next to 1, so that the library's care around 0 would be lost.
+*/
+/* (1 + erf(v / sqrt 2)) / 2, of two numbers: erfc(|v| / sqrt 2) / 2 is 2 to the power of a polynomial in |v|
+   that falls without end, fitted up to 6. v * phi is off by less than 2^-24. */
+CKCI_K_FN ckci_k_float2 ckci_k_norm_phi(const ckci_k_float2 &v)
+{
+    const float factor[8] = {3.296795e-05f,  -1.5727844e-04f, -2.0247986e-04f, 7.1427831e-03f,
+                             -5.2546438e-02f, -4.5919305e-01f, -1.1511070f,     -0.99999994f};
+    const ckci_k_float2 z = {ckci_k_abs(v.x), ckci_k_abs(v.y)};
+    ckci_k_float2 power = {-2.2758666e-06f, -2.2758666e-06f};
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        const ckci_k_float2 next = {factor[i], factor[i]};
+        power = power * z + next;
+    }
+    const float x = ckci_k_quick_exp2(power.x), y = ckci_k_quick_exp2(power.y);
+    return {v.x < 0 ? x : 1 - x, v.y < 0 ? y : 1 - y};
+}
+
+/* The derivative of v * phi: phi + v * e^(-v^2 / 2) / sqrt(2 pi). */
+CKCI_K_FN ckci_k_float2 ckci_k_norm_gelu_slope(const ckci_k_float2 &v)
+{
+    const ckci_k_float2 to_binary = {-0.72134752f, -0.72134752f}, factor = {0.39894228f, 0.39894228f};
+    const ckci_k_float2 power = v * v * to_binary;
+    const ckci_k_float2 bell = {ckci_k_quick_exp2(power.x), ckci_k_quick_exp2(power.y)};
+    return v * factor * bell + ckci_k_norm_phi(v);
+}
+
+/* Relu, else gelu, of eight numbers. */
+template <bool RELU> CKCI_K_FN void ckci_k_norm_bend8(ckci_k_float2 *v)
+{
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        if (RELU) {
+            v[i].x = v[i].x < 0 ? 0 : v[i].x;
+            v[i].y = v[i].y < 0 ? 0 : v[i].y;
+        } else {
+            v[i] = v[i] * ckci_k_norm_phi(v[i]);
+        }
+    }
+}
+
+/* dy of two numbers times the derivative of relu, else gelu, at v. */
+template <bool RELU> CKCI_K_FN void ckci_k_norm_unbend(const ckci_k_float2 &v, ckci_k_float2 &dy)
+{
+    if (RELU) {
+        dy.x = v.x <= 0 ? 0 : dy.x;
+        dy.y = v.y <= 0 ? 0 : dy.y;
+    } else {
+        dy = dy * ckci_k_norm_gelu_slope(v);
+    }
+}
+
+/* One number: an activation that is not pass. */
+CKCI_K_FN float ckci_k_norm_gelu(float v)
+{
+    const ckci_k_float2 both = {v, v};
+    return v * ckci_k_norm_phi(both).x;
+}
+CKCI_K_FN double ckci_k_norm_gelu(double v)
+{
+    return v / 2 * (1 + ckci_k_erf(v * 0.70710678118654752440));
+}
+template <class T> CKCI_K_FN T ckci_k_norm_activate(ckconv_element act, T v)
+{
+    if (act == CKCONV_RELU) {
+        return v < 0 ? (T)0 : v;
+    }
+    if (act == CKCONV_GELU) {
+        return ckci_k_norm_gelu(v);
+    }
+    return (act == CKCONV_SILU ? v : (T)1) / (1 + ckci_k_exp(-v));
+}
+
+/* And what dy is then to be multiplied by; relu is not among these: 0 times infinity is no 0. */
+CKCI_K_FN float ckci_k_norm_gelu_slope(float v)
+{
+    const ckci_k_float2 both = {v, v};
+    return ckci_k_norm_gelu_slope(both).x;
+}
+CKCI_K_FN double ckci_k_norm_gelu_slope(double v)
+{
+    return (1 + ckci_k_erf(v * 0.70710678118654752440)) / 2 +
+           v * (ckci_k_exp(v * v * -0.5) * 0.39894228040143267794);
+}
+template <class T> CKCI_K_FN T ckci_k_norm_slope(ckconv_element act, T v)
+{
+    if (act == CKCONV_GELU) {
+        return ckci_k_norm_gelu_slope(v);
+    }
+    /* sig = sigmoid(v), not = 1 - sig without cancellation */
+    const T e = ckci_k_exp(v < 0 ? v : -v), large = 1 / (1 + e);
+    const T sig = v < 0 ? e * large : large, no = v < 0 ? large : e * large;
+    return act == CKCONV_SILU ? sig * (1 + v * no) : sig * no;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>k-norm-gradient
   What forward and backward do to numbers: scale and shift, activations and their gradients, sums of dy and
   dy*xhat. All kernels of group norm that apply or sum come here, with eight numbers at once or with one. Sums
@@ -19194,8 +19312,8 @@ CKCI_K_FN ckci_k_norm_channel<T> ckci_k_find_channel(const ckci_gpu_norm &p, con
     c.hi = m.hi[group];
     c.lo = m.lo[group];
     c.r = m.r[group];
-    c.gamma = ckci_k_norm_factor<T>(p, p.gamma, s.g0 * p.c + column, 1);
-    c.beta = ckci_k_norm_factor<T>(p, p.beta, s.g0 * p.c + column, 0);
+    c.gamma = ckci_k_norm_factor<T>(p, p.gamma, ckci_k_norm_entry(p, s) + column, 1);
+    c.beta = ckci_k_norm_factor<T>(p, p.beta, ckci_k_norm_entry(p, s) + column, 0);
     c.mean_a = m.mean[0][group];
     c.mean_b = m.mean[1][group];
     return c;
@@ -19209,10 +19327,16 @@ CKCI_K_FN float ckci_k_norm_bounded(float x, float y)
     return ckci_k_float(bits - (over ? 1 : 0)); /* the largest number comes before infinity */
 }
 
-/* AMD: what dy' is to be multiplied by. */
+/* Sigmoid or silu? */
+CKCI_K_FN bool ckci_k_norm_curved(const ckci_gpu_norm &p)
+{
+    return p.act == CKCONV_SILU || p.act == CKCONV_SIGMOID;
+}
+
+/* AMD: what dy' is to be multiplied by, and powers of two in one of e. */
 CKCI_K_FN float ckci_k_norm_unit(const ckci_gpu_norm &p)
 {
-    return ckci_k_amd() && p.act != CKCONV_PASS ? 1.44269504f : 1;
+    return ckci_k_amd() && ckci_k_norm_curved(p) ? 1.44269504f : 1;
 }
 
 /* AMD: is d of f16, x - hi, not yet multiplied by r? */
@@ -19226,7 +19350,7 @@ CKCI_K_FN bool ckci_k_norm_late_r(const ckci_gpu_norm &p)
    r * (gamma*dy' - level - d*slope): 0 for a group of one number. */
 template <int N> struct ckci_k_norm_channels {
     float hi[N], r[N], gamma[N], scale[N], shift[N], slope[N], level[N];
-    float steep[N], start[N]; /* AMD: y before the activation, in powers of two, is d*steep + start */
+    float steep[N], start[N]; /* AMD: y before the activation, in ckci_k_norm_unit, is d*steep + start */
 
     /* What belongs to the groups of N columns, and to these themselves. */
     template <class M> CKCI_K_MEMBER void groups(const ckci_gpu_norm &p, const M &m, int32_t column)
@@ -19245,15 +19369,15 @@ template <int N> struct ckci_k_norm_channels {
     CKCI_K_MEMBER void factors(const ckci_gpu_norm &p, const ckci_k_slab &s, const M &m, int32_t column)
     {
         uint32_t bits[2][N];
-        ckci_k_norm_factor_bits(p, p.gamma, s.g0 * p.c + column, bits[0]);
-        ckci_k_norm_factor_bits(p, p.beta, s.g0 * p.c + column, bits[1]);
+        ckci_k_norm_factor_bits(p, p.gamma, ckci_k_norm_entry(p, s) + column, bits[0]);
+        ckci_k_norm_factor_bits(p, p.beta, ckci_k_norm_entry(p, s) + column, bits[1]);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
             const int32_t group = N == 1 ? 0 : ckci_k_divide(column + i, p.by_c);
             gamma[i] = p.gamma ? ckci_k_norm_number(p.param, bits[0][i]) : 1;
             scale[i] = ckci_k_norm_bounded(m.r[group], gamma[i]);
             shift[i] = ckci_k_norm_number(p.param, bits[1][i]) - m.lo[group] * scale[i];
-            const float binary = 1.44269504f;
+            const float binary = ckci_k_norm_unit(p);
             steep[i] = ckci_k_norm_bounded(binary, BACK && !ckci_k_norm_late_r(p) ? gamma[i] : scale[i]);
             start[i] = shift[i] * binary;
         }
@@ -19372,15 +19496,20 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
                 ckci_k_norm_affine8<true>(c, v);
                 if (p.act == CKCONV_SILU) {
                     ckci_k_norm_activate8<true>(v);
-                } else if (p.act != CKCONV_PASS) {
+                } else if (p.act == CKCONV_SIGMOID) {
                     ckci_k_norm_activate8<false>(v);
                 }
-            } else if (p.act == CKCONV_PASS) {
-                ckci_k_norm_affine8<false>(c, v);
             } else if (p.act == CKCONV_SILU) {
                 ckci_k_norm_activate8_amd<true>(c, v);
-            } else {
+            } else if (p.act == CKCONV_SIGMOID) {
                 ckci_k_norm_activate8_amd<false>(c, v);
+            } else {
+                ckci_k_norm_affine8<false>(c, v);
+            }
+            if (p.act == CKCONV_RELU) {
+                ckci_k_norm_bend8<true>(v);
+            } else if (p.act == CKCONV_GELU) {
+                ckci_k_norm_bend8<false>(v);
             }
             ckci_k_norm_store8<PLANES>(p, p.y.dtype, y.at, rest, v);
             y.at += y.step;
@@ -19449,6 +19578,19 @@ CKCI_K_FN void ckci_k_norm_undo8_amd(const ckci_k_norm_channels<PLANES ? 1 : 8> 
     }
 }
 
+/* The same of relu, else gelu. On AMD steep and start are in no other unit then. */
+template <bool PLANES, bool RELU>
+CKCI_K_FN void ckci_k_norm_unbend8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, const ckci_k_float2 *d,
+                                   ckci_k_float2 *dy)
+{
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const ckci_k_float2 scale = ckci_k_norm_two(ckci_k_amd() ? c.steep : c.gamma, 2 * i);
+        const ckci_k_float2 shift = ckci_k_norm_two(ckci_k_amd() ? c.start : c.shift, 2 * i);
+        ckci_k_norm_unbend<RELU>(d[i] * scale + shift, dy[i]);
+    }
+}
+
 /* Eight of x become (x - hi)*r, and the activation of dy is undone. TYPE: of dx; 0: any, not known to the
    compiler. */
 template <bool PLANES, int TYPE>
@@ -19458,8 +19600,12 @@ CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_c
     if (ckci_k_amd()) {
         if (p.act == CKCONV_SILU) {
             ckci_k_norm_undo8_amd<PLANES, true>(c, d, dy);
-        } else if (p.act != CKCONV_PASS) {
+        } else if (p.act == CKCONV_SIGMOID) {
             ckci_k_norm_undo8_amd<PLANES, false>(c, d, dy);
+        } else if (p.act == CKCONV_RELU) {
+            ckci_k_norm_unbend8<PLANES, true>(c, d, dy);
+        } else if (p.act == CKCONV_GELU) {
+            ckci_k_norm_unbend8<PLANES, false>(c, d, dy);
         }
         return;
     }
@@ -19468,7 +19614,11 @@ CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_c
         d[i] = (d[i] - ckci_k_norm_two(c.hi, 2 * i)) * ckci_k_norm_two(c.r, 2 * i);
     }
     if (__builtin_expect(p.act != CKCONV_PASS, 0)) {
-        if constexpr (TYPE == 0 || TYPE == CKCONV_F32) {
+        if (p.act == CKCONV_RELU) {
+            ckci_k_norm_unbend8<PLANES, true>(c, d, dy);
+        } else if (p.act == CKCONV_GELU) {
+            ckci_k_norm_unbend8<PLANES, false>(c, d, dy);
+        } else if constexpr (TYPE == 0 || TYPE == CKCONV_F32) {
             ckci_k_norm_undo8<PLANES, true>(c, p.act == CKCONV_SILU, d, dy);
         } else if (p.act == CKCONV_SILU) {
             ckci_k_norm_undo8<PLANES, false>(c, true, d, dy);
@@ -19633,7 +19783,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
         if (late.set > 1) { /* all columns at once */
             a = b = 0;
             for (int32_t i = t * late.c; t < s.groups && i < (t + 1) * late.c; i++) {
-                float gamma = ckci_k_norm_factor<float>(late, late.gamma, s.g0 * late.c + i, 1);
+                float gamma = ckci_k_norm_factor<float>(late, late.gamma, ckci_k_norm_entry(late, s) + i, 1);
                 a += gamma * m.u.cell[0][i % 8 * 256 + i / 8];
                 b += gamma * m.u.cell[1][i % 8 * 256 + i / 8];
             }
@@ -19689,7 +19839,7 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto write = [&](int32_t rest, ckci_k_float2 *d, ckci_k_float2 *dy) {
             ckci_k_norm_gradient8<PLANES, 0>(p, c, d, dy);
-            if (ckci_k_amd() && p.act != CKCONV_PASS) {
+            if (ckci_k_amd() && unit != 1) {
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
                     dy[i].x = ckci_k_product(unit, dy[i].x);
@@ -19739,7 +19889,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
                     if (p.act != CKCONV_PASS) {
                         CKCI_K_UNROLL(8)
                         for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
-                            v[i] = (p.act == CKCONV_SILU ? v[i] : (T)1) / (1 + ckci_k_exp(-v[i]));
+                            v[i] = ckci_k_norm_activate(p.act, v[i]);
                         }
                     }
                     ckci_k_norm_store(p, p.y, c.y, pos, s.to, v);
@@ -19763,10 +19913,12 @@ CKCI_K_FN void ckci_k_norm_gradient(const ckci_gpu_norm &p, const ckci_k_norm_ch
     if (p.act != CKCONV_PASS) {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
-            /* sig = sigmoid(v), not = 1 - sig without cancellation */
-            T v = xhat[i] * c.gamma + c.beta, e = ckci_k_exp(v < 0 ? v : -v), large = 1 / (1 + e);
-            T sig = v < 0 ? e * large : large, no = v < 0 ? large : e * large;
-            dy[i] *= p.act == CKCONV_SILU ? sig * (1 + v * no) : sig * no;
+            const T v = xhat[i] * c.gamma + c.beta;
+            if (p.act == CKCONV_RELU) {
+                dy[i] = v <= 0 ? (T)0 : dy[i];
+            } else {
+                dy[i] *= ckci_k_norm_slope(p.act, v);
+            }
         }
     }
 }
@@ -19829,7 +19981,7 @@ CKCI_K_FN int32_t ckci_k_norm_add_all(const ckci_gpu_norm &p, const ckci_k_slab 
         int32_t column = j + lane;
         ckci_k_norm_add(p, s, m, j);
         if (t < total && lane * p.lanes_p == t && column < s.columns) {
-            T gamma = ckci_k_norm_factor<T>(p, p.gamma, s.g0 * p.c + column, 1);
+            T gamma = ckci_k_norm_factor<T>(p, p.gamma, ckci_k_norm_entry(p, s) + column, 1);
             a += gamma * m.u.sum[0][t];
             b += gamma * m.u.sum[1][t];
             if (p.sums) {
@@ -19857,17 +20009,23 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
     {
         const int32_t block = p.summing ? (int32_t)blockIdx.x : ckci_k_norm_block(p);
         ckci_k_slab s = ckci_k_find_slab(p, block);
-        int32_t t = (int32_t)threadIdx.x, length = p.parts;
+        int32_t t = (int32_t)threadIdx.x, length = (int32_t)p.by_few.d;
         ckci_k_norm_statistics<W>(p, s, m);
         if (p.slab_sums && !ckci_k_again(p).summing) {
-            int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
+            const int32_t k = ckci_k_divide(t, p.by_few), part = t - k * length;
             if (k < s.groups) {
                 const T *sums =
                     (const T *)p.slab_sums + (((int64_t)s.n * p.parts + part) * p.g + s.g0 + k) * 2;
-                m.u.sum[0][t] = sums[0];
-                m.u.sum[1][t] = sums[1];
+                T a = 0, b = 0;
+                CKCI_K_UNROLL(4)
+                for (int32_t i = part; i < p.parts; i += length, sums += 2 * length * (int64_t)p.g) {
+                    a += sums[0];
+                    b += sums[1];
+                }
+                m.u.sum[0][t] = a;
+                m.u.sum[1][t] = b;
             }
-            ckci_k_norm_fold(part, length, s.groups * p.parts, [&](int32_t to, int32_t from) {
+            ckci_k_norm_fold(part, length, s.groups * length, [&](int32_t to, int32_t from) {
                 m.u.sum[0][to] += m.u.sum[0][from];
                 m.u.sum[1][to] += m.u.sum[1][from];
             });
@@ -20390,8 +20548,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         uint32_t bits[2] = {0, 0};
         float hi = 0, r = 0;
         if (t < s.columns) {
-            bits[0] = ckci_k_norm_factor_bits(p, p.gamma, s.g0 * p.c + t);
-            bits[1] = ckci_k_norm_factor_bits(p, p.beta, s.g0 * p.c + t);
+            bits[0] = ckci_k_norm_factor_bits(p, p.gamma, ckci_k_norm_entry(p, s) + t);
+            bits[1] = ckci_k_norm_factor_bits(p, p.beta, ckci_k_norm_entry(p, s) + t);
         }
         if (t < s.groups) {
             const int64_t at = (int64_t)s.n * p.g + s.g0 + t;
@@ -20481,33 +20639,34 @@ template <bool PLANES> struct ckci_k_resident<ckci_k_norm_bwd_kept<PLANES>> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-norm-param
-  dgamma and dbeta: sums over the batch in fixed order. Sums of channels for each n, and for each part, lie in
-  workspace, where the kernel of dx left them; 16 threads share a channel and a fixed tree adds theirs.
-  Without workspace a block walks x and dy of its columns itself, batch after batch.
+  dgamma and dbeta: sums over the batch in fixed order, or those of each n (param_step). Sums of channels for
+  each n, and for each part, lie in workspace, where the kernel of dx left them; 16 threads, or fewer where
+  there is less to add, share one and a fixed tree adds theirs. Without workspace a block walks x and dy of
+  its columns itself, batch after batch.
 */
-/* dgamma and dbeta. From workspace: 16 channels, whose n and parts are shared by 16 threads each. Without:
-   a chunk of one set's columns, batch after batch. */
+/* dgamma and dbeta. From workspace: 2^param_log of them, whose n and parts are shared by the threads.
+   Without: a chunk of one set's columns, batch after batch, or of one n. */
 template <class T> struct ckci_k_norm_param {
     typedef ckci_k_norm_lds<T> lds;
 
-    static CKCI_K_MEMBER void write(const ckci_gpu_norm &p, int32_t channel, T dbeta, T dgamma)
+    static CKCI_K_MEMBER void write(const ckci_gpu_norm &p, int32_t entry, T dbeta, T dgamma)
     {
         if (p.dbeta) {
-            store(p, p.dbeta, channel, dbeta);
+            store(p, p.dbeta, entry, dbeta);
         }
         if (p.dgamma) {
-            store(p, p.dgamma, channel, dgamma);
+            store(p, p.dgamma, entry, dgamma);
         }
     }
 
-    static CKCI_K_MEMBER void store(const ckci_gpu_norm &p, unsigned char *vector, int32_t channel, T x)
+    static CKCI_K_MEMBER void store(const ckci_gpu_norm &p, unsigned char *vector, int32_t entry, T x)
     {
         if constexpr (sizeof(T) == 8) {
-            ((double *)vector)[channel] = x;
+            ((double *)vector)[entry] = x;
         } else if (p.param == CKCONV_F32) {
-            ((float *)vector)[channel] = x;
+            ((float *)vector)[entry] = x;
         } else {
-            ((uint16_t *)vector)[channel] = (uint16_t)ckci_k_two(p.param, ckci_k_bits(x), 0);
+            ((uint16_t *)vector)[entry] = (uint16_t)ckci_k_two(p.param, ckci_k_bits(x), 0);
         }
     }
 
@@ -20518,35 +20677,42 @@ template <class T> struct ckci_k_norm_param {
         T ab[2] = {0, 0};
         whole.clear();
         if (p.sums) {
-            int32_t channel = block * 16 + (t & 15), channels = p.g * p.c;
-            int64_t entries = (int64_t)p.n * p.parts;
-            const T *sums = (const T *)p.sums;
-            for (int64_t e = t >> 4; e < entries && channel < channels; e += 16) {
-                ab[0] += sums[e * channels + channel];
-                ab[1] += sums[(entries + e) * channels + channel];
+            const int32_t channels = p.g * p.c, all = p.param_step ? p.n * channels : channels;
+            const int32_t width = 1 << p.param_log, entry = (block << p.param_log) + (t & (width - 1));
+            const int32_t n = p.param_step ? ckci_k_divide(entry, p.by_channels) : 0;
+            const int64_t rows = (int64_t)p.n * p.parts, own = p.param_step ? p.parts : rows;
+            const T *sums = (const T *)p.sums + (int64_t)n * p.parts * channels + (entry - n * p.param_step);
+            for (int64_t e = t >> p.param_log; e < own && entry < all; e += 256 >> p.param_log) {
+                ab[0] += sums[e * channels];
+                ab[1] += sums[(rows + e) * channels];
                 whole.settle(ab);
             }
             whole.finish(ab);
             m.u.sum[0][t] = ab[0];
             m.u.sum[1][t] = ab[1];
-            for (int32_t half = 128; half >= 16; half /= 2) {
+            for (int32_t half = 128; half >= width; half /= 2) {
                 __syncthreads();
                 if (t < half) {
                     m.u.sum[0][t] += m.u.sum[0][t + half];
                     m.u.sum[1][t] += m.u.sum[1][t + half];
                 }
             }
-            if (t < 16 && channel < channels) {
-                write(p, channel, m.u.sum[0][t], m.u.sum[1][t]);
+            if (t < width && entry < all) {
+                write(p, entry, m.u.sum[0][t], m.u.sum[1][t]);
             }
             return;
         }
-        int32_t set = ckci_k_divide(block, p.by_chunks), lane = ckci_k_divide(t, p.by_lanes_p);
-        int32_t j = (block - set * p.chunks) * p.lanes_c, column = j + lane;
-        ckci_k_slab s = ckci_k_find_slab(p, set);
+        const int32_t sets = ckci_k_divide(block, p.by_chunks), lane = ckci_k_divide(t, p.by_lanes_p);
+        const int32_t first = p.param_step ? ckci_k_divide(sets, p.by_sets) : 0, set = sets - first * p.sets;
+        int32_t j = (block - sets * p.chunks) * p.lanes_c, column = j + lane;
+        ckci_k_whole_slab s;
+        (ckci_k_slab &)s = ckci_k_find_slab(p, set);
         bool owner = lane < p.lanes_c && lane * p.lanes_p == t && column < s.columns;
-        for (s.n = 0; s.n < p.n; s.n++) {
+        for (s.n = first;; s.n++) {
             const ckci_gpu_norm &u = ckci_k_again(p);
+            if (s.n >= u.n || (u.param_step && s.n > first)) {
+                break;
+            }
             ckci_k_norm_statistics<CKCI_K_NORM_ANY>(u, s, m);
             ckci_k_norm_add(u, s, m, j);
             ab[0] += owner ? m.u.sum[0][t] : 0;
@@ -20556,7 +20722,8 @@ template <class T> struct ckci_k_norm_param {
         }
         whole.finish(ab);
         if (owner) {
-            write(p, s.g0 * p.c + column, ab[0], ab[1]);
+            const ckci_gpu_norm &late = ckci_k_again(p);
+            write(late, first * late.param_step + s.g0 * late.c + column, ab[0], ab[1]);
         }
     }
 };

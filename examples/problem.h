@@ -116,7 +116,8 @@ static const pb_option pb_options[] = {
     {"shift0", PB_CONV_CONV, "FILE", "vector of G*K terms between the convolutions"},
     {"act0", PB_CONV_CONV, "OP", "activation between the convolutions"},
     {"eps", PB_GN, "REAL", "default 1e-5"},
-    {"act", PB_GN, "NAME", "sigmoid or silu, fused"},
+    {"act", PB_GN, "NAME", "relu, sigmoid, silu or gelu, fused"},
+    {"per-image", PB_GN, NULL, "gamma, beta and their gradients are [N, G*C] (adaptive group norm)"},
     {"op-in", PB_ANY, "OP", "element operation on a tensor: relu, sigmoid, silu, gelu, scale:2, clamp:-1:1"},
     {"op-wei", PB_ANY, "OP", NULL},
     {"op-wei1", PB_CONV_CONV, "OP", NULL},
@@ -532,10 +533,12 @@ PB_FUNCTION int pb_groupnorm_options(const pb_problem *p, int ndim, ckconv_layou
     const char *act = pb_value(p, "act");
     if (act != NULL) {
         d->act = ckconv_element_from_name(act);
-        if (d->act != CKCONV_PASS && d->act != CKCONV_SIGMOID && d->act != CKCONV_SILU) {
-            return pb_fail(err, "--act: '%.60s' is none of pass, sigmoid, silu", act);
+        if (d->act != CKCONV_PASS && d->act != CKCONV_RELU && d->act != CKCONV_SIGMOID &&
+            d->act != CKCONV_SILU && d->act != CKCONV_GELU) {
+            return pb_fail(err, "--act: '%.60s' is none of pass, relu, sigmoid, silu, gelu", act);
         }
     }
+    d->param_per_image = pb_value(p, "per-image") != NULL;
     return pb_int(p, "g", 0, 1, &d->g, err) && pb_int(p, "n", 1, 0, &d->n, err) &&
            pb_int(p, "c", 1, 0, &d->c, err) && pb_list(p, "input", 1, 0, ndim, d->input, err) &&
            pb_real(p, "eps", &d->eps, err) && pb_dtype(p, "param-dtype", &d->param_dtype, err) &&
@@ -869,6 +872,9 @@ PB_FUNCTION size_t pb_command(const ckconv_plan *plan, char *text, size_t size)
         if (d->act != CKCONV_PASS) {
             pb_put(&out, " --act %s", ckconv_element_name(d->act));
         }
+        if (d->param_per_image) {
+            pb_put(&out, " --per-image");
+        }
     } else {
         pb_put_conv(&out, &plan->u.conv, 1);
     }
@@ -951,7 +957,8 @@ typedef struct pb_role {
     const char
         use[7]; /* by operation: r read, o read if wanted, d read as a D tensor, w written, x written if
                            wanted, . not used */
-    char shape; /* i: input-like, w: weights, v: vector [G*C], s: [N, G], e: as the written tensor */
+    char shape; /* i: input-like, w: weights, v: vector [G*C], or [N, G*C], s: [N, G], e: as the written
+                   tensor */
 } pb_role;
 
 static const pb_role pb_roles[] = {
@@ -1228,6 +1235,11 @@ PB_FUNCTION int pb_torch_shape(ckconv_op op, int role, const ckconv_tensor_info 
         shape[1] = t.length[1];
         return 2;
     }
+    if (t.rank == 3) { /* vectors of each image */
+        shape[0] = t.length[0];
+        shape[1] = t.length[1] * t.length[2];
+        return 2;
+    }
     if (t.rank == 2 || info->layout == CKCONV_CHANNEL) {
         shape[0] = t.count;
         return 1;
@@ -1248,7 +1260,7 @@ PB_FUNCTION int pb_convert(ckconv_op op, int role, const ckconv_tensor_info *inf
     if (t.count == 0) {
         return 1;
     }
-    if (t.rank == 2) {
+    if (t.rank <= 3) {
         if (import) {
             ckconv_from_double(t.dtype, values, data, (size_t)t.count);
         } else {

@@ -7,7 +7,8 @@ and backward, on the CPU, on NVIDIA and on AMD GPUs. One file; `make python` bui
     print(ckconv_torch.report())      # what ran here, what was left to PyTorch, and why
 
 `with ckconv_torch.use(): ...` does the same for a block, and conv1d ... conv_transpose3d and group_norm are here
-as functions with the signatures of torch.nn.functional (group_norm also takes activation="silu" or "sigmoid").
+as functions with the signatures of torch.nn.functional. group_norm also takes activation="relu", "gelu", "silu" or
+"sigmoid", and weight and bias of shape [N, C], for each sample (adaptive group norm).
 
 Types: float64, float32, float16, bfloat16; both tensors of a convolution have one type. Layouts: channels last and
 contiguous as they are, others by their strides; results of 2D and 3D convolutions are channels last if the input or
@@ -46,11 +47,11 @@ __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
 I32, I64, F64 = ct.c_int32, ct.c_int64, ct.c_double
 FWD, BWD_DATA, BWD_WEIGHT, GROUPNORM_FWD, GROUPNORM_BWD = 1, 2, 3, 5, 6
 NHWGC, NGCHW, GKYXC, GKCYX, CHANNEL, STRIDED = 1, 3, 4, 5, 6, 7
-PASS, SIGMOID, SILU, BIAS = 0, 4, 5, 18
+PASS, RELU, SIGMOID, SILU, GELU, BIAS = 0, 2, 4, 5, 6, 18
 ENGINE_CPU, ENGINE_GPU = 2, 3
 TF32 = 11
 DTYPES = {torch.float64: 1, torch.float32: 2, torch.float16: 3, torch.bfloat16: 4}
-ACTIVATIONS = {None: PASS, "sigmoid": SIGMOID, "silu": SILU}
+ACTIVATIONS = {None: PASS, "relu": RELU, "sigmoid": SIGMOID, "silu": SILU, "gelu": GELU}
 
 
 class Tensor(ct.Structure):
@@ -72,7 +73,7 @@ class ConvDesc(ct.Structure):
 class GroupnormDesc(ct.Structure):
     _fields_ = ([("ndim", I32), ("param_dtype", I32)] + [(n, I64) for n in "gnc"] +
                 [("input", I64 * 3), ("eps", F64)] + [(n, Tensor) for n in ("in_", "out", "din")] +
-                [("act", I32), ("reserved", I32 * 3)])
+                [("act", I32), ("param_per_image", I32), ("reserved", I32 * 2)])
 
 
 class Args(ct.Structure):
@@ -451,8 +452,8 @@ def _conv_with_gradient(op, a, b, bias, g, launch=None):
 
 # --- Group norm
 
-def _norm_desc(groups, n, c, space, eps, code, param, place, act):
-    d = GroupnormDesc(ndim=len(space), param_dtype=param, g=groups, n=n, c=c, eps=eps, act=act)
+def _norm_desc(groups, n, c, space, eps, code, param, each, place, act):
+    d = GroupnormDesc(ndim=len(space), param_dtype=param, g=groups, n=n, c=c, eps=eps, act=act, param_per_image=each)
     for i, v in enumerate(space):
         d.input[i] = v
     for field, where in zip((d.in_, d.out, d.din), place):
@@ -463,12 +464,13 @@ def _norm_desc(groups, n, c, space, eps, code, param, place, act):
 def _norm_launch(op, x, other, gamma, beta, groups, eps, act, din, key, members):
     """The launch of a group norm; other: y or dy; din: dx or None."""
     code = DTYPES[x.dtype]
-    param = DTYPES[gamma.dtype] if gamma is not None else DTYPES[beta.dtype] if beta is not None else code
+    given = gamma if gamma is not None else beta
+    param, each = (code, 0) if given is None else (DTYPES[given.dtype], int(given.dim() == 2))
     places = tuple(_layout(t, groups) for t in (x, other, din if din is not None else x))
     n, c, space = x.shape[0], x.shape[1] // groups, tuple(x.shape[2:])
-    plan = _plan((op, groups, n, c, space, eps, code, param, places, act, x.device, _threads()),
+    plan = _plan((op, groups, n, c, space, eps, code, param, each, places, act, x.device, _threads()),
                  library().ckconv_plan_groupnorm, op,
-                 lambda: _norm_desc(groups, n, c, space, eps, code, param, places, act), x.device)
+                 lambda: _norm_desc(groups, n, c, space, eps, code, param, each, places, act), x.device)
     launch = _Launch(plan, members, x.device, other if op == GROUPNORM_FWD else din)
     _keep(_launches, key, launch)
     return launch
@@ -531,8 +533,15 @@ def _norm_gradients(dy, x, gamma, beta, stat, groups, eps, act, last, need):
 
 
 def _norm_by_torch(x, gamma, beta, groups, eps, act):
-    y = _torch["group_norm"](x, groups, gamma, beta, eps)
-    return torch.sigmoid(y) if act == SIGMOID else F.silu(y) if act == SILU else y
+    """The same of PyTorch's functions. gamma, beta: [C], [N, C] or None."""
+    each = any(t is not None and t.dim() == 2 for t in (gamma, beta))
+    y = _torch["group_norm"](x, groups, *(None, None) if each else (gamma, beta), eps)
+    if each:
+        gamma, beta = (t if t is None else t.reshape(-1, x.shape[1], *[1] * (x.dim() - 2)).to(y.dtype)
+                       for t in (gamma, beta))
+        y = y if gamma is None else y * gamma
+        y = y if beta is None else y + beta
+    return y if act == PASS else {RELU: F.relu, SIGMOID: torch.sigmoid, SILU: F.silu, GELU: F.gelu}[act](y)
 
 
 def _norm_gradients_by_torch(dy, x, gamma, beta, groups, eps, act, need):
@@ -919,7 +928,9 @@ def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
 
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, activation=None):
-    """torch.nn.functional.group_norm; activation: None, "silu" or "sigmoid", in the same kernel."""
+    """torch.nn.functional.group_norm; activation: None, "relu", "gelu" (with erf), "silu" or "sigmoid", in the same
+    kernel. weight and bias may also be [N, C]. What diffusion models call scale and shift, norm(x) * (1 + scale) +
+    shift, is weight = w * (1 + scale), bias = b * (1 + scale) + shift with the norm's own w and b."""
     if _is_compiling() or _special():
         return _group_norm_first(None, input, num_groups, weight, bias, eps, activation)
     try:
@@ -943,7 +954,7 @@ def _group_norm_first(key, input, num_groups, weight, bias, eps, activation):
     if why is None and not (3 <= input.dim() <= 5):
         why = f"{input.dim()} dimensions"
     if why is None and (num_groups < 1 or input.shape[1] % num_groups or eps <= 0 or input.numel() == 0 or any(
-            t is not None and t.shape != input.shape[1:2] for t in (weight, bias))):
+            t is not None and t.shape not in (input.shape[1:2], input.shape[:2]) for t in (weight, bias))):
         why = "shapes that PyTorch refuses, empty tensors, or eps of 0"
     if why is None and input.is_cuda and _autocast_dtype(input) is not None:
         dtype = torch.float64 if input.dtype == torch.float64 else torch.float32  # as PyTorch's autocast does
@@ -955,8 +966,11 @@ def _group_norm_first(key, input, num_groups, weight, bias, eps, activation):
             if t is not None and t.dtype != input.dtype and (t.dtype != FLOAT32 or input.dtype == torch.float64):
                 why = f"{input.dtype} with parameters of {t.dtype}".replace("torch.", "")
     if why is not None:
-        y = _fall_back("group_norm", why, input, num_groups, weight, bias, eps)
-        return y if act == PASS else torch.sigmoid(y) if act == SIGMOID else F.silu(y)
+        if not _is_compiling():
+            _counts["group_norm", why] += 1
+        return _norm_by_torch(input, weight, bias, num_groups, eps, act)
+    if any(t is not None and t.dim() == 2 for t in (weight, bias)):  # one alone: the other for each sample, too
+        weight, bias = (t if t is None else t.expand(input.shape[:2]) for t in (weight, bias))
     last = not input.is_contiguous() and _is_last(input)
     if _by_operator(input, weight, bias):
         return torch.ops.ckconv.group_norm(input, weight, bias, num_groups, eps, act, last)[0]

@@ -21,7 +21,8 @@ WHAT IT DOES
                                 stride, dilation, different pads on both sides
     conv_conv_fwd               any convolution -> scale, shift, activation -> a second (1x1) convolution,
                                 with the tensor in between kept on chip
-    groupnorm_fwd, _bwd         group normalisation with an optional fused sigmoid or silu, and its gradients
+    groupnorm_fwd, _bwd         group normalisation with an optional fused activation, and its gradients;
+                                gamma and beta for all images or for each (adaptive group norm)
     transform                   layout and type conversion of a tensor
     Element operations (relu, silu, gelu, clamp, ...) are fused on every operand, and epilogues with up to
     four extra tensors (bias, residual, bilinear, ...) on the result.
@@ -405,7 +406,11 @@ typedef struct ckconv_conv_conv_desc {
 /* Group normalisation over the c channels and all positions of each (n, g):
    y = act((x - mean) * inv_std * gamma + beta), inv_std = 1 / sqrt(variance + eps), variance biased.
    c counts channels PER GROUP: gamma and beta have g*c entries, mean and inv_std are [n, g].
-   in is x, out is y (and dy), din is dx. Statistics are f32 (f64 for f64). */
+   in is x, out is y (and dy), din is dx. Statistics are f32 (f64 for f64).
+   g = 1 is layer norm over channels and positions, c = 1 instance norm.
+   With param_per_image, gamma and beta are [n, g*c], dense, and so are dgamma and dbeta, which are then sums
+   over positions alone (adaptive group norm). Diffusion models' norm(x) * (1 + scale) + shift, where norm has
+   w and b of its own, is gamma = w * (1 + scale), beta = b * (1 + scale) + shift. */
 typedef struct ckconv_groupnorm_desc {
     int32_t ndim;               /* 1, 2 or 3 */
     ckconv_dtype param_dtype;   /* gamma, beta, dgamma, dbeta; 0: as in */
@@ -415,8 +420,9 @@ typedef struct ckconv_groupnorm_desc {
     int64_t input[3];           /* spatial size */
     double eps;                 /* above 0; PyTorch's default is 1e-5 */
     ckconv_tensor in, out, din; /* f64, f32, f16, bf16; out and din default to in's type and layout */
-    ckconv_element act;         /* CKCONV_PASS, CKCONV_SIGMOID or CKCONV_SILU */
-    int32_t reserved[3];
+    ckconv_element act;         /* CKCONV_PASS, _RELU, _SIGMOID, _SILU or _GELU */
+    int32_t param_per_image;    /* 0: gamma, beta and their gradients are [g*c]; 1: [n, g*c] */
+    int32_t reserved[2];
 } ckconv_groupnorm_desc;
 
 /* Facts about a device, all that planning knows of it. Fill it with ckconv_device_cpu, ckconv_device_gpu or
@@ -513,7 +519,8 @@ enum {
     CKCONV_TENSOR_D0 = 3,  /* D0..D3: 3..6 */
     CKCONV_TENSOR_WEI1 = 7,
     CKCONV_TENSOR_MID = 8,
-    CKCONV_TENSOR_CHANNEL = 9, /* scale, shift; gamma, beta, dgamma, dbeta: [G, C] */
+    CKCONV_TENSOR_CHANNEL = 9, /* scale, shift; gamma, beta, dgamma, dbeta: [G, C]; those of each
+                                  image (param_per_image): [N, G, C] */
     CKCONV_TENSOR_STAT = 10,   /* mean, inv_std: [N, G] */
     CKCONV_TENSOR_DIN = 11     /* dx of a group norm */
 };
@@ -607,7 +614,8 @@ CKCONV_API ckconv_status ckconv_groupnorm_fwd(const ckconv_groupnorm_desc *desc,
 /* mean, inv_std: what groupnorm_fwd saved for the same x, or NULL: a mean that its type makes too coarse is
    computed again. beta is read only with an activation.
    dx = inv_std * (gamma*dy' - a - xhat*b) with a, b the means over (n, g) of gamma*dy' and gamma*dy'*xhat;
-   dgamma = sum over n and positions of dy'*xhat, dbeta = that of dy'; dy' = dy * act'(xhat*gamma + beta). */
+   dgamma = sum over n and positions of dy'*xhat, dbeta = that of dy' (with desc->param_per_image, of each n:
+   over positions); dy' = dy * act'(xhat*gamma + beta), act' as in CKCONV_RELU_BWD, ... (>>types). */
 CKCONV_API ckconv_status ckconv_groupnorm_bwd(const ckconv_groupnorm_desc *desc, const void *in,
                                               const void *gamma, const void *beta, const void *dout,
                                               const void *mean, const void *inv_std, void *din, void *dgamma,

@@ -53,6 +53,7 @@ extern "C" {
 #include "cpu/along_weight.h"
 #include "cpu/turn.h"
 #include "cpu/pair.h"
+#include "cpu/norm_vector.h"
 #include "cpu/norm.h"
 #include "cpu/undef.h"
 #endif /* CKCI_HAS_CPU */

@@ -157,6 +157,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/norm/common.h"
 #include "kernels/norm/wide.h"
 #include "kernels/norm/statistics.h"
+#include "kernels/norm/activation.h"
 #include "kernels/norm/gradient.h"
 #include "kernels/norm/kernels.h"
 #include "kernels/norm/kept.h"

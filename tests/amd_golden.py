@@ -108,7 +108,10 @@ class Golden:
     def geometry(self):
         words = ["--ndim", self.ndim, "--g", self.g, "--n", self.n, "--c", self.c, "--input", self.input]
         if self.op == "groupnorm":
-            return words + ["--eps", self.extra.split("=")[1]]
+            for option in self.extra.split(","):  # eps=1e-5,act=gelu,per-image
+                name, _, value = option.partition("=")
+                words += ["--" + name] + ([value] if value else [])
+            return words
         words += ["--k", self.k, "--filter", self.filter, "--stride", self.stride]
         words += ["--dilation", self.dilation, "--pad", self.low, "--pad-hi", self.high]
         return words + (["--k1", self.extra.split("=")[1]] if self.op == "conv_conv" else [])

@@ -267,7 +267,8 @@ static inline void small_problem(bytes *b, problem *p)
 {
     if (is_norm(p->op)) {
         static const ckconv_dtype dtypes[] = {0, CKCONV_F32, CKCONV_F16, CKCONV_BF16, CKCONV_F64};
-        static const ckconv_element acts[] = {CKCONV_PASS, CKCONV_SILU, CKCONV_SIGMOID};
+        static const ckconv_element acts[] = {CKCONV_PASS, CKCONV_SILU, CKCONV_SIGMOID, CKCONV_GELU,
+                                              CKCONV_RELU};
         ckconv_groupnorm_desc *d = &p->u.norm;
         d->ndim = 1 + pick(b, 3);
         d->g = pick(b, 5);
@@ -282,7 +283,9 @@ static inline void small_problem(bytes *b, problem *p)
         d->in.layout = small_layout(b, 0);
         d->out.layout = small_layout(b, 0);
         d->din.layout = small_layout(b, 0);
-        d->act = acts[pick(b, 3)];
+        /* relu's gradient jumps where rounding decides */
+        d->act = acts[pick(b, p->op == CKCONV_GROUPNORM_BWD ? 4 : 5)];
+        d->param_per_image = pick(b, 2);
         return;
     }
     if (p->op == CKCONV_CONV_CONV_FWD) {

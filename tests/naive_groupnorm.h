@@ -36,6 +36,7 @@ typedef struct norm_case {
     ckconv_groupnorm_desc desc;
     int64_t g, n, c, spatial;
     int flags;
+    double close; /* relu: what is so close to a jump has a gradient of 0; 0: it may have any */
     test_tensor t[NORM_TENSORS];
     double *expect[NORM_TENSORS]; /* of the written ones */
     double *got[NORM_TENSORS];
@@ -99,16 +100,17 @@ static inline void norm_make(norm_case *c, ckconv_op op, const ckconv_groupnorm_
     norm_tensor_make(c, NORM_Y, &desc->out, offset);
     norm_tensor_make(c, NORM_DX, &desc->din, offset);
     const ckconv_dtype x = c->t[NORM_X].dtype;
-    const int64_t channel[2] = {c->g, c->c};
-    const int64_t channel_stride[2] = {c->c, 1};
+    const int64_t channel[3] = {c->n, c->g, c->c};
+    const int64_t channel_stride[3] = {c->g * c->c, c->c, 1};
+    const int shared = desc->param_per_image == 0; /* gamma and what is like it: without the first of these */
     const int64_t stat[2] = {c->n, c->g};
     const int64_t stat_stride[2] = {c->g, 1};
     for (int i = NORM_GAMMA; i < NORM_TENSORS; i++) {
         const int is_stat = i == NORM_MEAN || i == NORM_INV_STD;
         const ckconv_dtype param = desc->param_dtype != 0 ? desc->param_dtype : x;
         const ckconv_dtype dtype = !is_stat ? param : x == CKCONV_F64 ? CKCONV_F64 : CKCONV_F32;
-        test_tensor_make(&c->t[i], dtype, 2, is_stat ? stat : channel, is_stat ? stat_stride : channel_stride,
-                         offset);
+        test_tensor_make(&c->t[i], dtype, is_stat || shared ? 2 : 3, is_stat ? stat : channel + shared,
+                         is_stat ? stat_stride : channel_stride + shared, offset);
     }
     for (int i = 0; i < NORM_TENSORS; i++) {
         c->expect[i] = test_doubles(c->t[i].count);
@@ -126,16 +128,35 @@ static inline void norm_free(norm_case *c)
     memset(c, 0, sizeof *c);
 }
 
+/* Every activation that group norm fuses, and the operation that is its gradient. */
+static const struct norm_act {
+    ckconv_element act, back;
+} norm_acts[] = {
+    {CKCONV_PASS, CKCONV_PASS},     {CKCONV_SIGMOID, CKCONV_SIGMOID_BWD}, {CKCONV_SILU, CKCONV_SILU_BWD},
+    {CKCONV_RELU, CKCONV_RELU_BWD}, {CKCONV_GELU, CKCONV_GELU_BWD},
+};
+#define NORM_ACTS ((int)(sizeof norm_acts / sizeof norm_acts[0]))
+
 static inline double norm_activate(ckconv_element act, double z)
 {
-    const double s = naive_sigmoid(z);
-    return act == CKCONV_SIGMOID ? s : act == CKCONV_SILU ? z * s : z;
+    ckconv_element_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = act;
+    return naive_element(&op, z, NULL, 0);
 }
 
-static inline double norm_activate_slope(ckconv_element act, double z)
+/* dy times the activation's derivative at z; sigmoid's gradient is written in what it gives. */
+static inline double norm_undo(ckconv_element act, double z, double dy)
 {
-    const double s = naive_sigmoid(z);
-    return act == CKCONV_SIGMOID ? s * (1.0 - s) : act == CKCONV_SILU ? s * (1.0 + z * (1.0 - s)) : 1.0;
+    ckconv_element_op op;
+    memset(&op, 0, sizeof op);
+    for (int i = 0; i < NORM_ACTS; i++) {
+        op.kind = norm_acts[i].act == act ? norm_acts[i].back : op.kind;
+    }
+    if (act == CKCONV_SIGMOID) {
+        z = naive_sigmoid(z);
+    }
+    return naive_element(&op, dy, &z, 1);
 }
 
 /* Packed arrays in logical order [G, N, C, spatial]; gamma and beta always present. */
@@ -143,6 +164,7 @@ typedef struct norm_data {
     int64_t g, n, c, spatial;
     double eps;
     ckconv_element act;
+    int64_t step; /* of gamma and what is like it, from an n to the next one; 0: all share it */
     const double *x, *gamma, *beta, *dy;
     double *y, *mean, *inv_std; /* mean and inv_std [N, G] */
     double *low;                /* [N, G]: the mean is mean + low, closer than a double can be */
@@ -189,7 +211,7 @@ static inline void norm_forward(const norm_data *d)
     for (int64_t i = 0; i < d->g * d->n * m; i++) {
         const int64_t g = i / (d->n * m);
         const int64_t n = i / m % d->n;
-        const int64_t channel = g * d->c + i / d->spatial % d->c;
+        const int64_t channel = n * d->step + g * d->c + i / d->spatial % d->c;
         const int64_t at = n * d->g + g;
         const double xhat = (d->x[i] - d->mean[at] - d->low[at]) * d->inv_std[at];
         d->y[i] = norm_activate(d->act, xhat * d->gamma[channel] + d->beta[channel]);
@@ -200,7 +222,7 @@ static inline void norm_forward(const norm_data *d)
 static inline void norm_backward(const norm_data *d)
 {
     const int64_t m = d->c * d->spatial;
-    for (int64_t i = 0; i < d->g * d->c; i++) {
+    for (int64_t i = 0; i < (d->step > 0 ? d->n : 1) * d->g * d->c; i++) {
         d->dgamma[i] = 0.0;
         d->dbeta[i] = 0.0;
     }
@@ -214,11 +236,10 @@ static inline void norm_backward(const norm_data *d)
             double b = 0.0;
             for (int turn = 0; turn < 2; turn++) {
                 for (int64_t i = 0; i < m; i++) {
-                    const int64_t channel = g * d->c + i / d->spatial;
+                    const int64_t channel = n * d->step + g * d->c + i / d->spatial;
                     const double gamma = d->gamma[channel];
                     const double xhat = (d->x[first + i] - mean - low) * inv_std;
-                    const double dy =
-                        d->dy[first + i] * norm_activate_slope(d->act, xhat * gamma + d->beta[channel]);
+                    const double dy = norm_undo(d->act, xhat * gamma + d->beta[channel], d->dy[first + i]);
                     if (turn == 0) {
                         a += gamma * dy;
                         b += gamma * dy * xhat;
@@ -246,6 +267,21 @@ static inline double *norm_vector(const norm_case *c, int which, int flag, doubl
     return v;
 }
 
+/* Relu's gradient jumps where its argument is 0: dy becomes 0 where the argument is so close to it that
+   rounding decides. mean, low and inv_std are known. */
+static inline void norm_spare_jumps(norm_case *c, const norm_data *d, double *dy)
+{
+    const int64_t m = d->c * d->spatial;
+    for (int64_t i = 0; i < d->g * d->n * m; i++) {
+        const int64_t g = i / (d->n * m), n = i / m % d->n, at = n * d->g + g;
+        const int64_t channel = n * d->step + g * d->c + i / d->spatial % d->c;
+        const double term = (d->x[i] - d->mean[at] - d->low[at]) * d->inv_std[at] * d->gamma[channel];
+        const double beta = d->beta[channel];
+        dy[i] = fabs(term + beta) < c->close * (fabs(term) + fabs(beta)) ? 0.0 : dy[i];
+    }
+    test_scatter(&c->t[NORM_Y], dy);
+}
+
 /* expect[] of everything from x, y (as dy), gamma and beta as they are filled. Saved statistics are those of
    x: they are stored in their tensors, so that a backward run may be given them. */
 static inline void norm_compute_expected(norm_case *c)
@@ -256,6 +292,7 @@ static inline void norm_compute_expected(norm_case *c)
     d.n = c->n;
     d.c = c->c;
     d.spatial = c->spatial;
+    d.step = c->desc.param_per_image ? c->g * c->c : 0;
     d.eps = c->desc.eps;
     d.act = c->desc.act;
     double *x = test_doubles(c->t[NORM_X].count);
@@ -282,6 +319,9 @@ static inline void norm_compute_expected(norm_case *c)
     } else {
         test_scatter(&c->t[NORM_MEAN], d.mean);
         test_scatter(&c->t[NORM_INV_STD], d.inv_std);
+        if (c->close > 0.0 && d.act == CKCONV_RELU) {
+            norm_spare_jumps(c, &d, dy);
+        }
         norm_backward(&d);
     }
     free(x);

@@ -270,6 +270,9 @@ static inline void test_print_groupnorm(const ckconv_groupnorm_desc *d, ckconv_o
     if (d->act != CKCONV_PASS) {
         test_print_word("--act", ckconv_element_name(d->act));
     }
+    if (d->param_per_image) {
+        printf(" --per-image");
+    }
 }
 
 /* The problem of a plan, data aside, as a line for the driver. What has no option there follows a #. */

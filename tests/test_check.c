@@ -233,7 +233,8 @@ static const rule rule_no_d32 = {"must be all zero", 0, 2, {1, -1}};
 static const rule rule_no_d64 = {"must be all zero", 0, 2, {1, INT64_MIN}};
 static const rule rule_mid_dtype = {"type of in", 1, 3, {CKCONV_F16, CKCONV_F64, -1}};
 static const rule rule_param = {"CKCONV_F32", 1, 7, {-1, 1, 5, 9, 10, 11, 99}};
-static const rule rule_act = {"CKCONV_SILU", 1, 8, {-1, 1, 2, 3, 6, 7, 16, MAX_I32}};
+static const rule rule_act = {"_SILU", 1, 8, {-1, 1, 3, 7, 10, 16, 32, MAX_I32}};
+static const rule rule_per_image = {"g*c", 1, 4, {-1, 2, MAX_I32, MIN_I32}};
 
 typedef struct field {
     char name[32];
@@ -395,7 +396,8 @@ static void add_norm(void)
     add_tensor("", "out", AT(out), &rule_storage, &rule_layout_in);
     add_tensor("", "din", AT(din), &rule_storage, &rule_layout_in);
     add("", "act", -1, AT(act), 4, &rule_act);
-    for (int i = 0; i < 3; i++) {
+    add("", "param_per_image", -1, AT(param_per_image), 4, &rule_per_image);
+    for (int i = 0; i < 2; i++) {
         add("", "reserved", i, AT(reserved) + (size_t)i * 4, 4, &rule_reserved);
     }
 #undef AT
@@ -1377,9 +1379,13 @@ static void expect_alias(const problem *p, const pointer *a, const pointer *b)
     }
 }
 
-static void test_alias(ckconv_op op)
+/* each: a group norm's parameters are those of each image */
+static void test_alias(ckconv_op op, int each)
 {
-    const problem p = make_problem(op, 2);
+    problem p = make_problem(op, 2);
+    if (is_norm(op)) {
+        p.u.norm.param_per_image = each;
+    }
     for (const pointer *a = written[op]; a->name != NULL; a++) {
         for (const pointer *b = readable[op]; b->name != NULL; b++) {
             expect_alias(&p, a, b);
@@ -1791,7 +1797,10 @@ int main(void)
         test_device(op);
         test_null(op);
         test_workspace(op);
-        test_alias(op);
+        test_alias(op, 0);
+        if (is_norm(op)) {
+            test_alias(op, 1);
+        }
         test_empty(op);
         test_foreign_plans(op);
         if (!is_norm(op)) {

@@ -5,6 +5,7 @@
 # From the environment: BUILD (folder of the programs ckconv and ckconv-sim, default build).
 
 name=test_driver
+here=$(dirname "$0")
 BUILD=${BUILD:-build}
 cli=$BUILD/ckconv
 sim=$BUILD/ckconv-sim
@@ -51,6 +52,11 @@ if [ -x "$cli" ]; then
         # as exact as f64 allows, however long the sum: ref's too
         expect 0 "verified" "$cli" verify groupnorm_fwd --g 1 --n 2 --c 12 --input 28,28 --layout GNHWC \
             --dtype f64 --engine cpu --act silu
+        expect 0 "verified" "$cli" verify groupnorm_bwd --g 4 --n 2 --c 3 --input 9,8 --act relu --per-image
+        expect 2 "gelu" "$cli" verify groupnorm_fwd --g 1 --n 2 --c 12 --input 28,28 --act tanh
+        expect 2 "the problem needs (1,12)" "$cli" run groupnorm_fwd --g 4 --n 1 --c 3 --input 5,4,4 \
+            --per-image --in "$here/golden/gn000.in.npy" --gamma "$here/golden/gn000.gamma.npy" \
+            --out "$BUILD/y.npy"
     }
 else
     echo "skipped: no $cli (make examples)"

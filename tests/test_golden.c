@@ -374,6 +374,12 @@ static void golden_norm_type(const golden_row *row, const golden_array *a, const
     d.c = row->c;
     memcpy(d.input, row->input, sizeof d.input);
     d.eps = atof(strchr(row->extra, '=') + 1);
+    d.param_per_image = strstr(row->extra, "per-image") != NULL;
+    for (int i = 0; i < NORM_ACTS; i++) {
+        char act[32];
+        snprintf(act, sizeof act, "act=%s", ckconv_element_name(norm_acts[i].act));
+        d.act = strstr(row->extra, act) != NULL ? norm_acts[i].act : d.act;
+    }
     d.in.dtype = types[type];
     d.in.layout = layouts[layout];
     if (layout == 3) {
@@ -462,6 +468,6 @@ int main(int argc, char **argv)
     }
     fclose(f);
     test.plan = NULL;
-    CHECK_MSG(rows == 72, "%d golden problems instead of 72", rows);
+    CHECK_MSG(rows == 78, "%d golden problems instead of 78", rows);
     return test_end();
 }

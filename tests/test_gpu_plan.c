@@ -672,6 +672,33 @@ static void test_units(void)
     }
 }
 
+/* One large image in 32 groups fills every GPU: nearly two blocks for each compute unit. */
+static void test_large_norms(void)
+{
+    static const char *const arches[] = {"sm_80", "sm_90", "gfx90a", "gfx942", "gfx1100", "gfx1201"};
+    for (int i = 0; i < 6 * 3 * 3 * 2 * 2; i++) {
+        const ckconv_device gpu = named(arches[i / 36]);
+        ckconv_groupnorm_desc d;
+        ckconv_plan plan;
+        ckconv_error err;
+        memset(&d, 0, sizeof d);
+        d.ndim = 2;
+        d.g = 32;
+        d.n = 1;
+        d.c = 4 << i / 12 % 3;
+        d.input[0] = d.input[1] = 512 << i / 4 % 3;
+        d.eps = 1e-5;
+        d.in.dtype = CKCONV_BF16;
+        d.in.layout = i % 2 ? CKCONV_NGCHW : CKCONV_NHWGC;
+        const ckconv_op op = i / 2 % 2 ? CKCONV_GROUPNORM_BWD : CKCONV_GROUPNORM_FWD;
+        if (CHECK_OK(ckconv_plan_groupnorm(&plan, op, &d, NULL, &gpu, &err), err)) {
+            CHECK_MSG(plan.grid[0] * 10 >= gpu.compute_units * 17, "%s, %s, c %d, layout %d: %d blocks, %d units",
+                      arches[i / 36], ckconv_op_name(op), (int)d.c, (int)d.in.layout, (int)plan.grid[0],
+                      (int)gpu.compute_units);
+        }
+    }
+}
+
 /* What describe says is so. */
 static void test_texts(void)
 {
@@ -1306,6 +1333,7 @@ int main(void)
     test_tiles();
     test_waste();
     test_units();
+    test_large_norms();
     test_texts();
     test_empty();
     test_depthwise_sizes();

@@ -1141,6 +1141,14 @@ static void test_norm_tensors(void)
         expect_vector(&plan, CKCONV_TENSOR_CHANNEL, "gamma", CKCONV_F32, 3, 4);
         expect_vector(&plan, CKCONV_TENSOR_STAT, "mean", CKCONV_F32, 2, 3);
         ckconv_tensor_info info;
+        p.u.norm.param_per_image = 1;
+        if (CHECK_OK(plan_problem(&plan, &p, NULL, NULL, &err), err) &&
+            CHECK_OK(ckconv_plan_tensor(&plan, CKCONV_TENSOR_CHANNEL, &info, &err), err)) {
+            CHECK_MSG(info.rank == 3 && info.length[0] == 2 && info.length[1] == 3 && info.length[2] == 4 &&
+                          info.stride[0] == 12 && info.stride[1] == 4 && info.stride[2] == 1 &&
+                          info.count == 24 && info.bytes == 96,
+                      "gamma of each image: rank %d, %lld bytes", (int)info.rank, (long long)info.bytes);
+        }
         CHECK(ckconv_plan_tensor(&plan, CKCONV_TENSOR_WEI, &info, &err) == CKCONV_ERR_ARGUMENT);
     }
 }

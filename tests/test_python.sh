@@ -41,6 +41,7 @@ int main(void)
     SIZE(error);
     PLACE(conv_desc, input); PLACE(conv_desc, wei); PLACE(conv_desc, compute_out); PLACE(conv_desc, op_out);
     PLACE(conv_desc, d); PLACE(groupnorm_desc, eps); PLACE(groupnorm_desc, din); PLACE(groupnorm_desc, act);
+    PLACE(groupnorm_desc, param_per_image);
     PLACE(args, d); PLACE(args, saved_inv_std); PLACE(args, dbeta); PLACE(options, max_workspace);
     PLACE(plan, workspace_bytes); PLACE(plan, bytes);
     printf("plan_room %d\n", (int)sizeof(ckconv_plan));

@@ -96,6 +96,11 @@ def test_derivatives():
                              leaf(4, 2, 3, 3), leaf(4)),
         "group_norm": (lambda x, w, b: ck.group_norm(x, 2, w, b), leaf(2, 4, 3, 2), leaf(4), leaf(4)),
         "group_norm silu": (lambda x, w, b: ck.group_norm(x, 2, w, b, 1e-5, "silu"), leaf(2, 4, 3), leaf(4), leaf(4)),
+        "group_norm gelu": (lambda x, w, b: ck.group_norm(x, 2, w, b, 1e-5, "gelu"), leaf(2, 4, 3), leaf(4), leaf(4)),
+        "group_norm relu, each": (lambda x, w, b: ck.group_norm(x, 2, w, b, 1e-5, "relu"), leaf(2, 4, 3), leaf(2, 4),
+                                  leaf(2, 4)),
+        "group_norm silu, each": (lambda x, w, b: ck.group_norm(x, 2, w, b, 1e-5, "silu"), leaf(2, 4, 3), leaf(2, 4),
+                                  leaf(4)),
     }
     for name, (f, *inputs) in checks.items():
         check(torch.autograd.gradcheck(f, inputs, raise_exception=False), name + ": gradcheck")
@@ -139,25 +144,41 @@ def test_in_place():
 
 
 def test_group_norm():
+    # affine: None, for all samples, for each
     for dtype, shape, groups, affine, last in itertools.product(
-            (torch.float32, torch.float64), ((3, 8, 5), (2, 12, 4, 6), (2, 8, 3, 4, 2)), (1, 4), (False, True),
+            (torch.float32, torch.float64), ((3, 8, 5), (2, 12, 4, 6), (2, 8, 3, 4, 2)), (1, 4), (0, 1, 2),
             (False, True)):
         x = formats(torch.randn(shape, dtype=dtype), last).requires_grad_()
-        w, b = (torch.randn(shape[1], dtype=dtype, requires_grad=True) if affine else None for _ in range(2))
+        w, b = (torch.randn(shape[2 - affine:2], dtype=dtype, requires_grad=True) if affine else None for _ in range(2))
         dy = torch.randn(shape, dtype=dtype)
-        for activation in (None, "silu", "sigmoid"):
+        for activation in (None, "silu", "sigmoid", "relu", "gelu"):
             grads = []
             for f in (ck.group_norm, None):
                 if f is None:
-                    y = ck._torch["group_norm"](x.double(), groups, *(t.double() if affine else None for t in (w, b)))
-                    y = y if activation is None else F.silu(y) if activation == "silu" else torch.sigmoid(y)
+                    y = ck._torch["group_norm"](x.double(), groups)
+                    if affine:
+                        wide = [t.double().reshape(*t.shape, *[1] * (len(shape) - 2)) for t in (w, b)]
+                        y = y * wide[0] + wide[1]
+                    y = y if activation is None else getattr(torch, activation)(y) if activation in (
+                        "relu", "sigmoid") else getattr(F, activation)(y)
                 else:
                     y = f(x, groups, w, b, activation=activation)
                 leaves = [t for t in (x, w, b) if t is not None]
                 grads.append([y.detach().double(), *(t.double() for t in torch.autograd.grad(y, leaves, dy.to(y.dtype)))])
             for name, got, want in zip(("y", "dx", "dgamma", "dbeta"), *grads):
                 bound = 400 * UNIT[dtype] * (1 + want.abs().max())
-                check(bool(((got - want).abs() <= bound).all()), f"group_norm {dtype} {shape} {groups} {activation} {name}")
+                check(bool(((got - want).abs() <= bound).all()),
+                      f"group_norm {dtype} {shape} {groups} {affine} {activation} {name}")
+    # one of both for each sample; scale and shift of diffusion models
+    x, w, b, scale = torch.randn(2, 8, 4, 3), torch.randn(8), torch.randn(8), torch.randn(2, 8, 1, 1)
+    shift = torch.randn(2, 8, 1, 1)
+    normed = ck._torch["group_norm"](x, 4)
+    wide = w[:, None, None]
+    got = ck.group_norm(x, 4, w, shift[:, :, 0, 0])
+    check(torch.allclose(got, normed * wide + shift, atol=1e-5), "group_norm, weight for all, bias for each")
+    got = ck.group_norm(x, 4, w * (1 + scale[:, :, 0, 0]), b * (1 + scale[:, :, 0, 0]) + shift[:, :, 0, 0], 1e-5, "silu")
+    want = F.silu(ck._torch["group_norm"](x, 4, w, b) * (1 + scale) + shift)
+    check(torch.allclose(got, want, atol=1e-5), "group_norm, scale and shift")
 
 
 def test_what_is_handed_on():

@@ -62,16 +62,17 @@ def conv_calls(ndim, groups, bias, last, dtype, c=4, k=6):
 
 
 def norm_calls(shape, affine, act, last, dtype):
+    """affine: none, for all samples, for each"""
     x, gamma, beta = random(*shape, last=last, dtype=dtype), None, None
     if affine:
-        gamma, beta = (random(shape[1], dtype=torch.float64 if dtype == torch.float64 else torch.float32)
+        gamma, beta = (random(*shape[2 - affine:2], dtype=torch.float64 if dtype == torch.float64 else torch.float32)
                        for _ in range(2))
     facts = 4, 1e-5, act, last
     ops = torch.ops.ckconv
     yield ops.group_norm.default, (x, gamma, beta, *facts)
     plain = [t.detach() if t is not None else None for t in (x, gamma, beta)]
     y, stat = ops.group_norm(*plain, *facts)
-    for need in ((True, affine, affine), (True, False, False)) + (((False, True, False),) if affine else ()):
+    for need in ((True, affine > 0, affine > 0), (True, False, False)) + (((False, True, False),) if affine else ()):
         yield ops.group_norm_backward.default, (torch.randn_like(y), *plain, stat, *facts, need)
 
 
@@ -81,7 +82,7 @@ def all_calls():
     for ndim, groups, last in itertools.product((1, 2, 3), (1, 2), (False, True)):
         if ndim > 1 or not last:
             yield from conv_calls(ndim, groups, groups == 1, last, next(dtypes))
-    for last, affine, act in itertools.product((False, True), (False, True), (ck.PASS, ck.SILU)):
+    for last, affine, act in itertools.product((False, True), (0, 1, 2), (ck.PASS, ck.SILU, ck.GELU)):
         yield from norm_calls((2, 8, 5, 6), affine, act, last, next(dtypes))
 
 
@@ -129,8 +130,8 @@ def test_gradcheck():
     for (op, args), names in zip(conv_calls(2, 2, True, False, torch.float64, 1, 2), (checks, checks, ("gradcheck",))):
         leaves = [a for a in args[:3] if a is not None]
         both(lambda *t, op=op, args=args: op(*t, *([None] * (3 - len(t))), *args[3:]), leaves, str(op), names)
-    for act in (ck.PASS, ck.SILU):
-        leaves = [random(*shape, dtype=torch.float64) for shape in ((2, 4, 3, 2), (4,), (4,))]
+    for act, each in ((ck.PASS, ()), (ck.SILU, ()), (ck.GELU, (2,))):
+        leaves = [random(*shape, dtype=torch.float64) for shape in ((2, 4, 3, 2), (*each, 4), (*each, 4))]
         both(lambda x, w, b, act=act: torch.ops.ckconv.group_norm(x, w, b, 2, 1e-5, act, False)[0], leaves,
              f"group_norm {act}")
 

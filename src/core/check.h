@@ -731,9 +731,16 @@ typedef struct ckci_groupnorm {
     ckconv_element act;
     ckconv_dtype param, stat;
     int64_t g, n, c, space;
+    int64_t param_step; /* gamma and what is like it: from an entry's to the next one's; 0: all share them */
     double eps;
     ckci_tensor in, out, din;
 } ckci_groupnorm;
+
+/* Does a group norm fuse this activation? */
+CKCI_FN int ckci_norm_has(ckconv_element act)
+{
+    return act == CKCONV_PASS || act == CKCONV_RELU || (act >= CKCONV_SIGMOID && act <= CKCONV_GELU);
+}
 
 CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
                                            ckconv_error *err)
@@ -745,7 +752,7 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
     if (d->ndim < 1 || d->ndim > 3) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)d->ndim);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         if (d->reserved[i] != 0) {
             return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                              "reserved[%d] is %d: must be 0 (uninitialised struct?)", i, (int)d->reserved[i]);
@@ -786,10 +793,15 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "eps is %g: must be above 0 and finite (PyTorch's default is 1e-5)", d->eps);
     }
-    if (d->act != CKCONV_PASS && d->act != CKCONV_SIGMOID && d->act != CKCONV_SILU) {
+    if (!ckci_norm_has(d->act)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "act is %d: must be CKCONV_PASS (0), CKCONV_SIGMOID (4) or CKCONV_SILU (5)",
+                         "act is %d: must be CKCONV_PASS, _RELU, _SIGMOID, _SILU or _GELU (0, 2, 4, 5, 6)",
                          (int)d->act);
+    }
+    if (d->param_per_image != 0 && d->param_per_image != 1) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "param_per_image is %d: must be 0 (gamma has g*c entries) or 1 (n*g*c)",
+                         (int)d->param_per_image);
     }
     int32_t rank = 3 + d->ndim;
     CKCI_TRY(ckci_check_tensor("", "in", &d->in, CKCI_ROLE_ACTIVATION, rank, 0, err));
@@ -830,6 +842,7 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
     r->in.compute = r->in.dtype;
     r->out.compute = r->out.dtype;
     r->space = len[3] * len[4] * len[5];
+    r->param_step = d->param_per_image ? d->g * d->c : 0;
     return CKCONV_OK;
 }
 

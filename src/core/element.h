@@ -164,6 +164,14 @@ CKCI_FN const ckci_element_row *ckci_find_element(ckconv_element kind)
     CKCI_ELEMENT_CASE(ckci_element_d, double, KIND, SUM, ACT)
 CKCI_ELEMENT(ckci_element_f, float, expf, erff, tanhf)
 CKCI_ELEMENT(ckci_element_d, double, exp, erf, tanh)
+
+/* dy times the derivative of an activation at its argument v. */
+CKCI_FN double ckci_undo_act(ckconv_element act, double v, double dy)
+{
+    return act == CKCONV_PASS      ? dy
+           : act == CKCONV_SIGMOID ? ckci_element_d_slope(act, dy, ckci_element_d_act(act, v, 0, 0), 0, 0)
+                                   : ckci_element_d_slope(act, dy, v, 0, 0);
+}
 #undef CKCI_ELEMENT
 #undef CKCI_ELEMENT_CASE
 #undef ckci_element_f_row

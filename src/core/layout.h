@@ -347,11 +347,18 @@ CKCI_FN ckci_target ckci_make_target(const ckci_conv *p)
     return o;
 }
 
-CKCI_FN double ckci_param(const ckci_groupnorm *p, const void *vector, int64_t channel, double missing)
+/* Entries of gamma, and of what is like it. */
+CKCI_FN int64_t ckci_param_count(const ckci_groupnorm *p)
 {
-    return vector
-               ? ckci_load(p->param, (const unsigned char *)vector + channel * (int64_t)ckci_size(p->param))
-               : missing;
+    return p->param_step > 0 ? p->n * p->param_step : p->g * p->c;
+}
+
+/* gamma or beta of entry n and of a channel of all groups */
+CKCI_FN double ckci_param(const ckci_groupnorm *p, const void *vector, int64_t n, int64_t channel,
+                          double missing)
+{
+    const int64_t at = (n * p->param_step + channel) * (int64_t)ckci_size(p->param);
+    return vector ? ckci_load(p->param, (const unsigned char *)vector + at) : missing;
 }
 
 /* Elements from a tensor's first one to its last */

@@ -433,9 +433,3 @@ CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *ds
 }
 #endif /* !CKCI_PART */
 
-/* d act(v) / d v */
-CKCI_FN double ckci_act_slope(ckconv_element act, double v)
-{
-    double s = 1 / (1 + exp(-v));
-    return act == CKCONV_SILU ? s * (1 + v * (1 - s)) : act == CKCONV_SIGMOID ? s * (1 - s) : 1;
-}

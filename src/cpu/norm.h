@@ -11,289 +11,9 @@
 #include "core/mean.h"
 #include "core/parallel.h"
 #include "core/problem.h"
-#include "cpu/isa.h"
+#include "cpu/norm_vector.h"
 
 enum { CKCI_NORM_TILE = CKCI_STACK / 64 };
-
-/* Rows that lie side by side, of channels or of positions, go through vectors of doubles instead. A slab's
-   statistics are then one pass over x - shift, shift being one of its values: at most sqrt(numbers) standard
-   deviations off, which costs half the digits of the count, and doubles have them. */
-#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)
-#define CKCI_NORM_ROWS 1
-#else
-#define CKCI_NORM_ROWS 0
-#endif
-
-enum { CKCI_NORM_WIDTH = CKCI_STACK / 256, CKCI_NORM_BATCH = 4, CKCI_NORM_ACROSS = 8 };
-
-/* Factors of columns, each an array of whole vectors. v = (x - shift) * kv + kb goes to the activation. */
-typedef struct ckci_norm_factors {
-    double shift[CKCI_NORM_WIDTH], kx[CKCI_NORM_WIDTH], kd[CKCI_NORM_WIDTH], k0[CKCI_NORM_WIDTH];
-    double ks[CKCI_NORM_WIDTH], kv[CKCI_NORM_WIDTH], kb[CKCI_NORM_WIDTH];
-} ckci_norm_factors;
-
-/* Rows for a kernel. The factors of number c of row r are first + r * down + (across ? c : c % 8). */
-typedef struct ckci_norm_call {
-    int64_t rows, width, first, down;
-    int64_t open; /* rows that may be read in whole eights, beyond their end */
-    int across, silu;
-    const ckci_norm_factors *f;
-    const float *x, *dy; /* dy: may be NULL */
-    float *out;
-    int64_t x_step, dy_step, out_step;
-    double *sums; /* of u, and CKCI_NORM_WIDTH further of v: (u, v) = (x - shift, its square), with dy
-                     (dy * (x - shift), dy) */
-} ckci_norm_call;
-
-/* sum adds to the sums of each column, line to eight of each row, number c to the (c % 8)th.
-   map: out = (x - shift) * kx + k0, with dy ((x - shift) * kx + (dy * kd + k0)) * ks: a gradient that cancels
-   does so in the inner sum. act: out = act(v), with dy dy * act'(v). */
-typedef void (*ckci_norm_kernel)(const ckci_norm_call *q);
-
-#if CKCI_NORM_ROWS
-typedef int64_t ckci_i8x8 __attribute__((vector_size(64)));
-typedef int32_t ckci_i4x8 __attribute__((vector_size(32)));
-typedef double ckci_d8 __attribute__((vector_size(64)));
-typedef float ckci_f8 __attribute__((vector_size(32)));
-
-/* Vector v of doubles from eight floats, or eight doubles, at p; the other way round */
-#define CKCI_NORM_DOUBLES(v, p)                                                                              \
-    ckci_d8 v;                                                                                               \
-    {                                                                                                        \
-        ckci_f8 narrow;                                                                                      \
-        memcpy(&narrow, p, sizeof narrow);                                                                   \
-        v = CKCI_NORM_WIDEN(narrow);                                                                         \
-    }
-#define CKCI_NORM_FACTOR(v, p)                                                                               \
-    ckci_d8 v;                                                                                               \
-    memcpy(&v, p, sizeof v);
-#define CKCI_NORM_STORE(p, v)                                                                                \
-    {                                                                                                        \
-        ckci_f8 narrow = CKCI_NORM_NARROW(v);                                                                \
-        memcpy(p, &narrow, sizeof narrow);                                                                   \
-    }
-/* Eight numbers of row r from c on: px and py are where x and dy are, or copies where that would be outside
-   of memory. */
-#define CKCI_NORM_EIGHT(x, dy, c, width)                                                                     \
-    const float *px = (x) + (c), *py = (dy) + (c);                                                           \
-    const size_t some = (size_t)((width) - (c) < 8 ? (width) - (c) : 8);                                     \
-    float ends[2][8];                                                                                        \
-    if (some < 8 && r >= q->open) {                                                                          \
-        memset(ends, 0, sizeof ends);                                                                        \
-        memcpy(ends[0], px, some * sizeof *px);                                                              \
-        memcpy(ends[1], py, some * sizeof *py);                                                              \
-        px = ends[0];                                                                                        \
-        py = ends[1];                                                                                        \
-    }
-/* The first `some` < 8 numbers */
-#define CKCI_NORM_FEW(to, from, some)                                                                        \
-    {                                                                                                        \
-        const float *few = (from);                                                                           \
-        float *const at_few = (to);                                                                          \
-        if ((some)&4) {                                                                                      \
-            memcpy(at_few, few, 4 * sizeof *few);                                                            \
-            few += 4;                                                                                        \
-        }                                                                                                    \
-        if ((some)&2) {                                                                                      \
-            memcpy(at_few + (few - (from)), few, 2 * sizeof *few);                                           \
-            few += 2;                                                                                        \
-        }                                                                                                    \
-        if ((some)&1) {                                                                                      \
-            memcpy(at_few + (few - (from)), few, sizeof *few);                                               \
-        }                                                                                                    \
-    }
-#define CKCI_NORM_SUMS(NAME)                                                                                 \
-    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
-    {                                                                                                        \
-        const int64_t rows = q->rows, width = q->width, x_step = q->x_step;                                  \
-        const int64_t dy_step = q->dy ? q->dy_step : x_step;                                                 \
-        const float *x = q->x, *dy = q->dy ? q->dy : x;                                                      \
-        for (int64_t c = 0; c < width; c += 8) {                                                             \
-            double *sums = q->sums + c;                                                                      \
-            CKCI_NORM_FACTOR(s, q->f->shift + c)                                                             \
-            CKCI_NORM_FACTOR(u, sums)                                                                        \
-            CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)                                                      \
-            for (int64_t r = 0; r < rows; r++) {                                                             \
-                CKCI_NORM_EIGHT(x + r * x_step, dy + r * dy_step, c, width)                                  \
-                CKCI_NORM_DOUBLES(a, px)                                                                     \
-                a -= s;                                                                                      \
-                if (dy != x) {                                                                               \
-                    CKCI_NORM_DOUBLES(b, py)                                                                 \
-                    u += a * b;                                                                              \
-                    v += b;                                                                                  \
-                } else {                                                                                     \
-                    u += a;                                                                                  \
-                    v += a * a;                                                                              \
-                }                                                                                            \
-            }                                                                                                \
-            if (width - c >= 8) {                                                                            \
-                memcpy(sums, &u, sizeof u);                                                                  \
-                memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);                                                \
-            } else {                                                                                         \
-                memcpy(sums, &u, (size_t)(width - c) * sizeof *sums);                                        \
-                memcpy(sums + CKCI_NORM_WIDTH, &v, (size_t)(width - c) * sizeof *sums);                      \
-            }                                                                                                \
-        }                                                                                                    \
-    }
-#define CKCI_NORM_LINE_SUMS(NAME)                                                                            \
-    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
-    {                                                                                                        \
-        const int64_t rows = q->rows, width = q->width;                                                      \
-        for (int64_t r = 0; r < rows; r++) {                                                                 \
-            const int64_t at = q->first + r * q->down;                                                       \
-            const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
-            double *sums = q->sums + at;                                                                     \
-            int64_t c = 0;                                                                                   \
-            CKCI_NORM_FACTOR(s, q->f->shift + at)                                                            \
-            CKCI_NORM_FACTOR(u, sums)                                                                        \
-            CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)                                                      \
-            ckci_d8 u1 = s - s, v1 = u1;                                                                     \
-            for (; c + 16 <= width; c += 16) {                                                               \
-                CKCI_NORM_DOUBLES(a, x + c)                                                                  \
-                CKCI_NORM_DOUBLES(a1, x + c + 8)                                                             \
-                a -= s;                                                                                      \
-                a1 -= s;                                                                                     \
-                if (dy != x) {                                                                               \
-                    CKCI_NORM_DOUBLES(b, dy + c)                                                             \
-                    CKCI_NORM_DOUBLES(b1, dy + c + 8)                                                        \
-                    u += a * b;                                                                              \
-                    v += b;                                                                                  \
-                    u1 += a1 * b1;                                                                           \
-                    v1 += b1;                                                                                \
-                } else {                                                                                     \
-                    u += a;                                                                                  \
-                    v += a * a;                                                                              \
-                    u1 += a1;                                                                                \
-                    v1 += a1 * a1;                                                                           \
-                }                                                                                            \
-            }                                                                                                \
-            u += u1;                                                                                         \
-            v += v1;                                                                                         \
-            memcpy(sums, &u, sizeof u);                                                                      \
-            memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);                                                    \
-            for (; c < width; c++) {                                                                         \
-                double a = (double)x[c] - q->f->shift[at], b = (double)dy[c];                                \
-                sums[c % 8] += dy != x ? a * b : a;                                                          \
-                sums[CKCI_NORM_WIDTH + c % 8] += dy != x ? b : a * a;                                        \
-            }                                                                                                \
-        }                                                                                                    \
-    }
-#define CKCI_NORM_MAP(NAME)                                                                                  \
-    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
-    {                                                                                                        \
-        const ckci_norm_factors *f = q->f;                                                                   \
-        const int64_t rows = q->rows, width = q->width, across = q->across;                                  \
-        for (int64_t r = 0; r < rows; r++) {                                                                 \
-            const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
-            const int64_t at = q->first + r * q->down;                                                       \
-            float *out = q->out + r * q->out_step, end[8];                                                   \
-            for (int64_t c = 0; c < width; c += 8) {                                                         \
-                CKCI_NORM_EIGHT(x, dy, c, width)                                                             \
-                CKCI_NORM_FACTOR(s, f->shift + at + c * across)                                              \
-                CKCI_NORM_FACTOR(fx, f->kx + at + c * across)                                                \
-                CKCI_NORM_FACTOR(t, f->k0 + at + c * across)                                                 \
-                CKCI_NORM_DOUBLES(a, px)                                                                     \
-                if (dy != x) {                                                                               \
-                    CKCI_NORM_FACTOR(fd, f->kd + at + c * across)                                            \
-                    CKCI_NORM_FACTOR(fs, f->ks + at + c * across)                                            \
-                    CKCI_NORM_DOUBLES(b, py)                                                                 \
-                    t += b * fd;                                                                             \
-                    t = ((a - s) * fx + t) * fs;                                                             \
-                } else {                                                                                     \
-                    t = (a - s) * fx + t;                                                                    \
-                }                                                                                            \
-                CKCI_NORM_STORE(some < 8 ? end : out + c, t)                                                 \
-                if (some < 8) {                                                                              \
-                    CKCI_NORM_FEW(out + c, end, some)                                                        \
-                }                                                                                            \
-            }                                                                                                \
-        }                                                                                                    \
-    }
-/* exp(-v) = 2^n * exp(r), |r| <= ln(2) / 2, by the Taylor polynomial of degree 11: the next term is below
-   1e-14 of it. |v| is cut at 700, where sigmoids are 0 or 1 to f32. NaN stays NaN: it is added. n comes from
-   a conversion, and NaN from its bits: compilers that reassociate, or keep more digits (x87), would undo a
-   sum with 1.5 * 2^52, which rounds as well; those that know of no NaN take v == v for true. */
-#define CKCI_NORM_EXP(e, v)                                                                                  \
-    ckci_d8 e;                                                                                               \
-    {                                                                                                        \
-        const ckci_i8x8 zeros = {0, 0, 0, 0, 0, 0, 0, 0}, sign = zeros + INT64_MIN;                          \
-        const ckci_i8x8 most = (ckci_i8x8)((ckci_d8)zeros + 700.0);                                          \
-        const ckci_i8x8 half = (ckci_i8x8)((ckci_d8)zeros + 0.5);                                            \
-        const ckci_i8x8 infinity = zeros + ((int64_t)0x7ff << 52), u = (ckci_i8x8)(v) ^ sign;                \
-        const ckci_i8x8 size = u & ~sign, over = size > most, not_number = size > infinity;                  \
-        const ckci_d8 cut = (ckci_d8)((u & (sign | ~over)) | (most & over));                                 \
-        const ckci_d8 powers = cut * 1.4426950408889634;                                                     \
-        const ckci_i4x8 whole = __builtin_convertvector(powers + (ckci_d8)((u & sign) | half), ckci_i4x8);   \
-        const ckci_i8x8 power = __builtin_convertvector(whole, ckci_i8x8) << 52;                             \
-        const ckci_d8 n = __builtin_convertvector(whole, ckci_d8);                                           \
-        ckci_d8 part = (cut - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;              \
-        e = part * (1 / 39916800.0) + 1 / 3628800.0;                                                         \
-        e = e * part + 1 / 362880.0;                                                                         \
-        e = e * part + 1 / 40320.0;                                                                          \
-        e = e * part + 1 / 5040.0;                                                                           \
-        e = e * part + 1 / 720.0;                                                                            \
-        e = e * part + 1 / 120.0;                                                                            \
-        e = e * part + 1 / 24.0;                                                                             \
-        e = e * part + 1 / 6.0;                                                                              \
-        e = e * part + 0.5;                                                                                  \
-        e = e * part + 1.0;                                                                                  \
-        e = e * part + 1.0;                                                                                  \
-        e = (ckci_d8)((ckci_i8x8)e + power) + (ckci_d8)(u & not_number);                                     \
-    }
-#define CKCI_NORM_ACT(NAME)                                                                                  \
-    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
-    {                                                                                                        \
-        const ckci_norm_factors *f = q->f;                                                                   \
-        const int64_t rows = q->rows, width = q->width, across = q->across;                                  \
-        for (int64_t r = 0; r < rows; r++) {                                                                 \
-            const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
-            const int64_t at = q->first + r * q->down;                                                       \
-            float *out = q->out + r * q->out_step, end[8];                                                   \
-            for (int64_t c = 0; c < width; c += 8) {                                                         \
-                CKCI_NORM_EIGHT(x, dy, c, width)                                                             \
-                CKCI_NORM_FACTOR(s, f->shift + at + c * across)                                              \
-                CKCI_NORM_FACTOR(fk, f->kv + at + c * across)                                                \
-                CKCI_NORM_FACTOR(fb, f->kb + at + c * across)                                                \
-                CKCI_NORM_DOUBLES(a, px)                                                                     \
-                ckci_d8 v = (a - s) * fk + fb;                                                               \
-                CKCI_NORM_EXP(e, v)                                                                          \
-                ckci_d8 sigmoid = 1.0 / (1.0 + e), y = q->silu ? v * sigmoid : sigmoid;                      \
-                if (dy != x) {                                                                               \
-                    CKCI_NORM_DOUBLES(by, py)                                                                \
-                    y = sigmoid * (1.0 - sigmoid);                                                           \
-                    y = (q->silu ? sigmoid + v * y : y) * by;                                                \
-                }                                                                                            \
-                CKCI_NORM_STORE(some < 8 ? end : out + c, y)                                                 \
-                if (some < 8) {                                                                              \
-                    CKCI_NORM_FEW(out + c, end, some)                                                        \
-                }                                                                                            \
-            }                                                                                                \
-        }                                                                                                    \
-    }
-#define CKCI_NORM_KERNELS(S)                                                                                 \
-    CKCI_NORM_SUMS(ckci_norm_sums_##S)                                                                       \
-    CKCI_NORM_LINE_SUMS(ckci_norm_lines_##S)                                                                 \
-    CKCI_NORM_MAP(ckci_norm_map_##S)                                                                         \
-    CKCI_NORM_ACT(ckci_norm_act_##S)
-#define CKCI_TARGET
-#define CKCI_NORM_WIDEN(v) __builtin_convertvector(v, ckci_d8)
-#define CKCI_NORM_NARROW(v) __builtin_convertvector(v, ckci_f8)
-CKCI_NORM_KERNELS(portable)
-#undef CKCI_TARGET
-#if CKCI_X86
-#define CKCI_TARGET __attribute__((target("avx2,fma")))
-CKCI_NORM_KERNELS(avx2)
-#undef CKCI_TARGET
-#undef CKCI_NORM_WIDEN
-#undef CKCI_NORM_NARROW
-#define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
-/* one instruction, of which compilers make four */
-#define CKCI_NORM_WIDEN(v) (ckci_d8) _mm512_maskz_cvtps_pd((__mmask8)-1, (__m256)(v))
-#define CKCI_NORM_NARROW(v) (ckci_f8) _mm512_maskz_cvtpd_ps((__mmask8)-1, (__m512d)(v))
-CKCI_NORM_KERNELS(avx512)
-#undef CKCI_TARGET
-#endif
-#endif
 
 /* How rows are walked. COLUMNS: a row is a position, or `copies` of them, in some channels; PLANES: some
    channels in all positions, `copies` of them; LINES: a row is a channel along x, its factors are eight
@@ -436,13 +156,13 @@ CKCI_FN void ckci_slab_statistics(const ckci_norm_work *w, int64_t n, int64_t g,
 }
 
 /* gamma and beta for the channels of a tile */
-CKCI_FN void ckci_tile_params(const ckci_norm_work *w, const ckci_norm_tile *t, int64_t g, double *gamma,
-                              double *beta)
+CKCI_FN void ckci_tile_params(const ckci_norm_work *w, const ckci_norm_tile *t, int64_t g, int64_t n,
+                              double *gamma, double *beta)
 {
     for (int64_t c = 0; c < t->channels; c++) {
         int64_t channel = g * w->p->c + t->c + c;
-        gamma[c] = ckci_param(w->p, w->args->gamma, channel, 1);
-        beta[c] = ckci_param(w->p, w->args->beta, channel, 0);
+        gamma[c] = ckci_param(w->p, w->args->gamma, n, channel, 1);
+        beta[c] = ckci_param(w->p, w->args->beta, n, channel, 0);
     }
 }
 
@@ -467,7 +187,7 @@ CKCI_FN void ckci_norm_fwd_item(const void *context, int64_t item, unsigned char
     }
     for (int more = ckci_next_tile(p, 0, p->c, &t, 1); more; more = ckci_next_tile(p, 0, p->c, &t, 0)) {
         if (t.c != loaded) {
-            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_params(w, &t, g, n, gamma, beta);
             loaded = t.c;
         }
         ckci_load_tile(&p->in, &t, g, n, x);
@@ -499,7 +219,7 @@ CKCI_FN void ckci_tile_gradient(const ckci_norm_work *w, const ckci_norm_tile *t
     }
     for (int64_t i = 0; i < numbers && p->act != CKCONV_PASS; i++) {
         int64_t c = t->along_x ? 0 : i % t->channels;
-        dy[i] *= ckci_act_slope(p->act, xhat[i] * gamma[c] + beta[c]);
+        dy[i] = ckci_undo_act(p->act, xhat[i] * gamma[c] + beta[c], dy[i]);
     }
 }
 
@@ -531,7 +251,7 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
     for (int more = ckci_next_tile(p, 0, p->c, &t, 1); more; more = ckci_next_tile(p, 0, p->c, &t, 0)) {
         double *sums = w->sums ? w->sums + 2 * ((n * p->g + g) * p->c + t.c) : NULL;
         if (t.c != loaded) {
-            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_params(w, &t, g, n, gamma, beta);
             loaded = t.c;
             memset(sums ? sums : part, 0, (size_t)t.channels * 2 * sizeof *part);
         }
@@ -552,7 +272,7 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
     for (int more = w->args->din && ckci_next_tile(p, 0, p->c, &t, 1); more;
          more = ckci_next_tile(p, 0, p->c, &t, 0)) {
         if (t.c != loaded) {
-            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_params(w, &t, g, n, gamma, beta);
             loaded = t.c;
         }
         ckci_tile_gradient(w, &t, g, n, &mean, inv_std, gamma, beta, xhat, dy);
@@ -568,9 +288,10 @@ CKCI_FN void ckci_norm_bwd_item(const void *context, int64_t item, unsigned char
     }
 }
 
-CKCI_FN void ckci_store_params(const ckci_norm_work *w, int64_t channel, const double *sum)
+/* dgamma and dbeta: number `entry` of each */
+CKCI_FN void ckci_store_params(const ckci_norm_work *w, int64_t entry, const double *sum)
 {
-    int64_t at = channel * (int64_t)ckci_size(w->p->param);
+    int64_t at = entry * (int64_t)ckci_size(w->p->param);
     if (w->args->dgamma) {
         ckci_store(w->p->param, (unsigned char *)w->args->dgamma + at, sum[0]);
     }
@@ -579,23 +300,24 @@ CKCI_FN void ckci_store_params(const ckci_norm_work *w, int64_t channel, const d
     }
 }
 
-/* dgamma and dbeta of 64 channels from the sums of each n, in order */
+/* 64 of dgamma and dbeta from the sums of each n, in order; with param_step these are all */
 CKCI_FN void ckci_norm_sum_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_norm_work *w = (const ckci_norm_work *)context;
-    int64_t all = w->p->g * w->p->c;
+    int64_t all = ckci_param_count(w->p), rows = w->p->param_step > 0 ? 1 : w->p->n;
     (void)scratch;
-    for (int64_t channel = item * 64; channel < ckci_min(all, item * 64 + 64); channel++) {
+    for (int64_t entry = item * 64; entry < ckci_min(all, item * 64 + 64); entry++) {
         double sum[2] = {0, 0};
-        for (int64_t n = 0; n < w->p->n; n++) {
-            sum[0] += w->sums[2 * (n * all + channel)];
-            sum[1] += w->sums[2 * (n * all + channel) + 1];
+        for (int64_t n = 0; n < rows; n++) {
+            sum[0] += w->sums[2 * (n * all + entry)];
+            sum[1] += w->sums[2 * (n * all + entry) + 1];
         }
-        ckci_store_params(w, channel, sum);
+        ckci_store_params(w, entry, sum);
     }
 }
 
-/* The same without workspace: one item owns up to a tile's width of channels of one group. */
+/* The same without workspace: one item owns up to a tile's width of channels of one group, with param_step of
+   one n. */
 CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_norm_work *w = (const ckci_norm_work *)context;
@@ -603,22 +325,22 @@ CKCI_FN void ckci_norm_param_item(const void *context, int64_t item, unsigned ch
     double xhat[CKCI_NORM_TILE], dy[CKCI_NORM_TILE], gamma[CKCI_NORM_TILE], beta[CKCI_NORM_TILE];
     double sums[2 * CKCI_NORM_TILE], inv_std;
     ckci_mean mean;
-    int64_t blocks = ckci_ceil_div(p->c, CKCI_NORM_TILE), g = item / blocks,
-            c0 = item % blocks * CKCI_NORM_TILE;
-    int64_t c1 = ckci_min(p->c, c0 + CKCI_NORM_TILE);
+    const int64_t blocks = ckci_ceil_div(p->c, CKCI_NORM_TILE), g = item / blocks % p->g;
+    const int64_t c0 = item % blocks * CKCI_NORM_TILE, c1 = ckci_min(p->c, c0 + CKCI_NORM_TILE);
+    const int64_t first = item / blocks / p->g, end = p->param_step > 0 ? first + 1 : p->n;
     (void)scratch;
     memset(sums, 0, sizeof sums);
-    for (int64_t n = 0; n < p->n; n++) {
+    for (int64_t n = first; n < end; n++) {
         ckci_norm_tile t;
         ckci_slab_statistics(w, n, g, &mean, &inv_std);
         for (int more = ckci_next_tile(p, c0, c1, &t, 1); more; more = ckci_next_tile(p, c0, c1, &t, 0)) {
-            ckci_tile_params(w, &t, g, gamma, beta);
+            ckci_tile_params(w, &t, g, n, gamma, beta);
             ckci_tile_gradient(w, &t, g, n, &mean, inv_std, gamma, beta, xhat, dy);
             ckci_add_tile(&t, xhat, dy, sums + 2 * (t.c - c0));
         }
     }
     for (int64_t c = c0; c < c1; c++) {
-        ckci_store_params(w, g * p->c + c, sums + 2 * (c - c0));
+        ckci_store_params(w, first * p->param_step + g * p->c + c, sums + 2 * (c - c0));
     }
 }
 
@@ -829,7 +551,7 @@ CKCI_FN void ckci_norm_piece(const ckci_norm_work *w, ckci_norm_rows *b, const c
     q.first = lines ? channel * CKCI_NORM_ACROSS : 0;
     q.down = lines ? CKCI_NORM_ACROSS : 0;
     q.across = !lines;
-    q.silu = w->p->act == CKCONV_SILU;
+    q.act = w->p->act;
     q.f = &b->f;
     q.open = ckci_norm_open(&w->p->in, at[0], step[0], rows, width);
     q.open = dy ? ckci_min(q.open, ckci_norm_open(dy, at[1], step[1], rows, width)) : q.open;
@@ -1012,14 +734,14 @@ CKCI_FN void ckci_norm_params(const ckci_norm_work *w, const ckci_norm_rows *b, 
                               double missing, double *dst)
 {
     const ckci_groupnorm *p = w->p;
-    int64_t first = b->group * p->c + b->c;
+    const int64_t first = b->group * p->c + b->c, entry = b->n * p->param_step + first;
     for (int64_t c = 0; c < b->channels; c++) {
         float f;
         if (vector && p->param == CKCONV_F32) {
-            memcpy(&f, (const unsigned char *)vector + (first + c) * 4, 4);
+            memcpy(&f, (const unsigned char *)vector + (entry + c) * 4, 4);
             dst[c] = (double)f;
         } else {
-            dst[c] = ckci_param(p, vector, first + c, missing);
+            dst[c] = ckci_param(p, vector, b->n, first + c, missing);
         }
     }
 }
@@ -1072,7 +794,7 @@ CKCI_FN void ckci_norm_gradient_sums(const ckci_norm_work *w, ckci_norm_rows *b)
         for (int64_t c, g, end = 0; (end = ckci_norm_group(w, b, end, &c, &g)) > 0;) {
             for (; c < end; c++) {
                 int64_t channel = b->group * p->c + b->c + c;
-                double gamma = ckci_param(p, w->args->gamma, channel, 1), sums[2];
+                double gamma = ckci_param(p, w->args->gamma, b->n, channel, 1), sums[2];
                 sums[0] = ckci_norm_total(w, b, c, 0) * b->inv_std[g];
                 sums[1] = ckci_norm_total(w, b, c, 1);
                 b->b[g] += sums[0] * gamma;
@@ -1169,8 +891,9 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
         ckci_parallel(threads, p.n * p.g, ckci_norm_bwd_item, &w, ws, 0);
     }
     if (w.sums) {
-        ckci_parallel(threads, ckci_ceil_div(p.g * p.c, 64), ckci_norm_sum_item, &w, ws, 0);
+        ckci_parallel(threads, ckci_ceil_div(ckci_param_count(&p), 64), ckci_norm_sum_item, &w, ws, 0);
     } else if (params) {
-        ckci_parallel(threads, p.g * ckci_ceil_div(p.c, CKCI_NORM_TILE), ckci_norm_param_item, &w, ws, 0);
+        const int64_t entries = p.param_step > 0 ? p.n : 1, blocks = ckci_ceil_div(p.c, CKCI_NORM_TILE);
+        ckci_parallel(threads, entries * p.g * blocks, ckci_norm_param_item, &w, ws, 0);
     }
 }

@@ -437,6 +437,8 @@ typedef struct ckci_gpu_norm {
     ckconv_dtype param;
     ckconv_element act;
     int32_t n, g, c, space;
+    int32_t param_step; /* gamma, beta, dgamma, dbeta: from an n to the next one; 0: all share them */
+    int32_t param_log;  /* norm_param with workspace: 2^param_log sums of a block */
     int32_t set, sets;
     int32_t parts, part, part_rest; /* positions of a part; the first part_rest parts have one more */
     int32_t lanes_c, lanes_p;
@@ -450,6 +452,8 @@ typedef struct ckci_gpu_norm {
     int32_t late;    /* kept, bwd, channels first: blocks late to 2*late - 1 start a little later */
     int32_t summing; /* norm_din: leaves sums in workspace, no dx */
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
+    ckci_divisor by_channels; /* param_step */
+    ckci_divisor by_few;      /* parts whose moments and sums a group's threads take at once */
 } ckci_gpu_norm;
 
 enum { CKCI_MOVE_LDS = 26624 }; /* bytes of a tile */

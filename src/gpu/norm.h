@@ -235,11 +235,18 @@ CKCI_FN int64_t ckci_norm_keep(const ckci_groupnorm *p, const ckconv_device *dev
     return best;
 }
 
-/* Wide blocks of `set` groups at most: a slab has 256 / set parts, whose statistics meet in LDS. */
+/* Parts of a slab of wide blocks at most: each thread of a block adds up to eight parts' statistics of a
+   group. Parts have 8192 elements or more. */
+CKCI_FN int64_t ckci_norm_most_parts(const ckci_groupnorm *p, int64_t set)
+{
+    return ckci_min(ckci_min(256, 2048 / set), ckci_saturating_mul(set * p->c, p->space) / 8192);
+}
+
+/* Wide blocks of `set` groups at most. */
 CKCI_FN int64_t ckci_norm_most_blocks(const ckci_groupnorm *p, int64_t set)
 {
-    const int64_t parts = ckci_min(256 / set, ckci_saturating_mul(set * p->c, p->space) / 8192);
-    return ckci_saturating_mul(p->n, ckci_ceil_div(p->g, set) * ckci_max(parts, 1));
+    const int64_t parts = ckci_max(ckci_norm_most_parts(p, set), 1);
+    return ckci_saturating_mul(p->n, ckci_ceil_div(p->g, set) * parts);
 }
 
 /* Makes blocks wide where they can be. Returns the parts of ckci_norm_keep. Sums of channels need workspace.
@@ -285,6 +292,11 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
 {
     ckci_groupnorm p = ckci_flatten_norm(problem);
     int64_t most = INT32_MAX / 2, array[3], lanes_c, lanes_p, units = ckci_max(device->compute_units, 1);
+    if (p.param_step > 0 && ckci_param_count(&p) > most) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "GPU kernels take 2^30 numbers of gamma for each image (N*G*C); here they are %lld",
+                         CKCI_LL(ckci_param_count(&p)));
+    }
     if (p.space > most || ckci_saturating_mul(p.g, p.c) > most || p.n > most) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "GPU kernels take 2^30 positions, channels (G*C) and batches; here they are %lld, "
@@ -302,6 +314,7 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->g = (int32_t)p.g;
     k->c = (int32_t)p.c;
     k->space = (int32_t)p.space;
+    k->param_step = (int32_t)p.param_step;
     k->along_x = CKCI_HAS_CHANNELS_FIRST && p.in.len[5] > 1 && p.in.stride[5] < p.in.stride[2];
     k->flat = p.in.len[3] == 1 && p.in.len[4] == 1;
     /* several groups: where they lie side by side in memory, up to 32 channels; and where they are tiny */
@@ -332,8 +345,8 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     } else if (k->wide) {
         /* one round of two or three blocks for each compute unit, as LDS and registers allow */
         const int64_t each = k->along_x && device->kind == CKCONV_DEVICE_NVIDIA ? 3 : 2;
-        parts = ckci_min(each * units / slabs, ckci_saturating_mul(columns, p.space) / 8192);
-        parts = ckci_max(ckci_min(ckci_min(parts, 256 / set), p.space), 1);
+        parts = ckci_min(each * units / slabs, ckci_norm_most_parts(&p, set));
+        parts = ckci_max(ckci_min(parts, p.space), 1);
     } else if (slabs < 4 * units) {
         parts = ckci_min(ckci_ceil_div(8 * units, slabs), ckci_saturating_mul(columns, p.space) / 8192);
         parts = ckci_max(ckci_min(ckci_min(parts, 256 / set), p.space), 1);
@@ -350,6 +363,8 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->chunks = (int32_t)ckci_ceil_div(columns, lanes_c);
     k->by_sets = ckci_make_divisor(k->sets);
     k->by_parts = ckci_make_divisor(parts);
+    k->by_few = ckci_make_divisor(ckci_min(parts, 256 / set));
+    k->by_channels = ckci_make_divisor(p.g * p.c);
     k->by_c = ckci_make_divisor(p.c);
     k->by_fast = ckci_make_divisor(k->along_x ? lanes_p : lanes_c);
     k->by_lanes_p = ckci_make_divisor(lanes_p);
@@ -358,7 +373,12 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->by_y = ckci_make_divisor(p.in.len[4]);
     k->by_x = ckci_make_divisor(p.in.len[5]);
     *blocks = ckci_saturating_mul(ckci_saturating_mul(p.n, k->sets), parts);
-    return ckci_too_many_blocks(ckci_max(*blocks, ckci_saturating_mul(k->sets, k->chunks)), err);
+    /* dgamma and dbeta: 16 threads add one, with param_step as many as there are parts, no more than 16 */
+    for (k->param_log = 4; p.param_step > 0 && k->param_log < 8 && parts <= 128 >> k->param_log;) {
+        k->param_log++;
+    }
+    const int64_t walks = ckci_saturating_mul(p.param_step > 0 ? p.n : 1, (int64_t)k->sets * k->chunks);
+    return ckci_too_many_blocks(ckci_max(*blocks, walks), err);
 }
 
 CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
@@ -402,8 +422,10 @@ CKCI_FN ckconv_status ckci_emit_norm_param(const ckci_emitter *e, ckci_launch *l
 {
     const ckci_gpu_norm *k = &l->a.norm;
     ckci_set_kernel(l, f64 ? CKCI_KERNEL_norm_param_f64 : CKCI_KERNEL_norm_param_f32);
-    l->grid = k->sums ? ckci_ceil_div((int64_t)k->g * k->c, 16) : (int64_t)k->sets * k->chunks;
-    return wanted ? e->emit(e->context, l, err) : CKCONV_OK;
+    const int64_t entries = k->param_step > 0 ? k->n : 1;
+    l->grid = k->sums ? ckci_ceil_div(entries * k->g * k->c, (int64_t)1 << k->param_log)
+                      : entries * k->sets * k->chunks;
+    return wanted && l->grid > 0 ? e->emit(e->context, l, err) : CKCONV_OK;
 }
 
 /* fwd: one kernel; with parts that are no cluster, statistics before it. bwd: those too, a kernel that mostly

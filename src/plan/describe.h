@@ -364,6 +364,17 @@ CKCI_FN int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc 
         ckci_show_tensor(&p->din, &d->din, d->ndim, 1, info);
     } else if (which == CKCONV_TENSOR_CHANNEL) {
         ckci_show_vector(p->param, p->g, p->c, info);
+        if (p->param_step > 0) {
+            info->rank = 3;
+            info->length[0] = p->n;
+            info->length[1] = p->g;
+            info->length[2] = p->c;
+            info->stride[0] = p->param_step;
+            info->stride[1] = p->c;
+            info->stride[2] = 1;
+            info->count = ckci_param_count(p);
+            info->bytes = info->count * (int64_t)ckci_size(p->param);
+        }
     } else if (which == CKCONV_TENSOR_STAT) {
         ckci_show_vector(p->stat, p->n, p->g, info);
     } else {

@@ -158,15 +158,15 @@ CKCI_FN void ckci_add_vector(ckci_buffer *list, int *count, const char *name, co
 CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
 {
     int count = 0, fwd = p->op == CKCONV_GROUPNORM_FWD;
-    int64_t channels = p->g * p->c, slabs = p->n * p->g;
+    int64_t params = ckci_param_count(p), slabs = p->n * p->g;
     const void *y = fwd ? a->out : a->dout;
     p->in.p = (unsigned char *)(uintptr_t)a->in;
     p->out.p = (unsigned char *)(uintptr_t)y;
     p->din.p = (unsigned char *)a->din;
     ckci_add_buffer(list, &count, "in", a->in, ckci_span(&p->in), 0, 0, &p->in);
     ckci_add_buffer(list, &count, fwd ? "out" : "dout", y, ckci_span(&p->out), fwd, 0, &p->out);
-    ckci_add_vector(list, &count, "gamma", a->gamma, channels, p->param, 0);
-    ckci_add_vector(list, &count, "beta", a->beta, channels, p->param, 0);
+    ckci_add_vector(list, &count, "gamma", a->gamma, params, p->param, 0);
+    ckci_add_vector(list, &count, "beta", a->beta, params, p->param, 0);
     if (fwd) {
         ckci_add_vector(list, &count, "mean", a->mean, slabs, p->stat, 1);
         ckci_add_vector(list, &count, "inv_std", a->inv_std, slabs, p->stat, 1);
@@ -175,8 +175,8 @@ CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer 
     ckci_add_vector(list, &count, "saved_mean", a->saved_mean, slabs, p->stat, 0);
     ckci_add_vector(list, &count, "saved_inv_std", a->saved_inv_std, slabs, p->stat, 0);
     ckci_add_buffer(list, &count, "din", a->din, ckci_span(&p->din), 1, 1, &p->din);
-    ckci_add_vector(list, &count, "dgamma", a->dgamma, channels, p->param, 1);
-    ckci_add_vector(list, &count, "dbeta", a->dbeta, channels, p->param, 1);
+    ckci_add_vector(list, &count, "dgamma", a->dgamma, params, p->param, 1);
+    ckci_add_vector(list, &count, "dbeta", a->dbeta, params, p->param, 1);
     return count;
 }
 

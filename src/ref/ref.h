@@ -310,7 +310,7 @@ CKCI_FN void ckci_ref_conv_conv(const ckci_conv_conv *p, const ckconv_args *args
     }
 }
 
-/* Group norm: one work item per (n, g) for y, statistics and dx; one per channel for dgamma and dbeta. */
+/* Group norm: one work item per (n, g) for y, statistics and dx; one for each entry of dgamma and dbeta. */
 typedef struct ckci_norm_job {
     const ckci_groupnorm *p;
     const ckconv_args *args;
@@ -382,9 +382,9 @@ CKCI_FN double ckci_ref_gradient(const ckci_norm_job *job, const int64_t at[6], 
     *xhat = ckci_less_mean(x, mean) * inv_std;
     double dy = ckci_ref_value(&p->out, at[0], at[1], at[2], at[3], at[4], at[5]);
     if (p->act != CKCONV_PASS) {
-        double v =
-            *xhat * ckci_param(p, job->args->gamma, channel, 1) + ckci_param(p, job->args->beta, channel, 0);
-        dy *= ckci_act_slope(p->act, v);
+        double v = *xhat * ckci_param(p, job->args->gamma, at[1], channel, 1) +
+                   ckci_param(p, job->args->beta, at[1], channel, 0);
+        dy = ckci_undo_act(p->act, v, dy);
     }
     return dy;
 }
@@ -418,8 +418,8 @@ CKCI_FN void ckci_ref_norm_fwd_item(const void *context, int64_t item, unsigned 
                     double x = ckci_ref_value(&p->in, at[0], at[1], at[2], at[3], at[4], at[5]);
                     int64_t channel = at[0] * p->c + at[2];
                     double v = ckci_less_mean(x, &mean) * inv_std *
-                                   ckci_param(p, job->args->gamma, channel, 1) +
-                               ckci_param(p, job->args->beta, channel, 0);
+                                   ckci_param(p, job->args->gamma, at[1], channel, 1) +
+                               ckci_param(p, job->args->beta, at[1], channel, 0);
                     ckci_store(t->dtype, t->p + ckci_offset(t->stride, at) * (int64_t)ckci_size(t->dtype),
                                ckci_element_d(&act, v, NULL, 0));
                 }
@@ -448,7 +448,7 @@ CKCI_FN void ckci_ref_norm_din_item(const void *context, int64_t item, unsigned 
                 for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
                     for (at[2] = 0; at[2] < p->c; at[2]++) {
                         double dy = ckci_ref_gradient(job, at, &mean, inv_std, &xhat);
-                        dy *= ckci_param(p, job->args->gamma, at[0] * p->c + at[2], 1);
+                        dy *= ckci_param(p, job->args->gamma, at[1], at[0] * p->c + at[2], 1);
                         if (pass == 0) {
                             ckci_ref_add(&a, dy);
                             ckci_ref_add(&b, dy * xhat);
@@ -474,9 +474,13 @@ CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigne
     double inv_std, xhat;
     ckci_ref_sum dgamma = {0, 0}, dbeta = {0, 0};
     (void)scratch;
-    at[0] = item / p->c;
-    at[2] = item % p->c;
-    for (at[1] = 0; at[1] < p->n; at[1]++) {
+    /* an item is a channel of all groups, with param_step one of an entry */
+    const int64_t first = p->param_step > 0 ? item / p->param_step : 0;
+    const int64_t channel = item - first * p->param_step;
+    const int64_t end = p->param_step > 0 ? first + 1 : p->n;
+    at[0] = channel / p->c;
+    at[2] = channel % p->c;
+    for (at[1] = first; at[1] < end; at[1]++) {
         ckci_ref_statistics(job, at[1], at[0], &mean, &inv_std);
         for (at[3] = 0; at[3] < t->len[3]; at[3]++) {
             for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
@@ -509,6 +513,6 @@ CKCI_FN void ckci_ref_groupnorm(const ckci_groupnorm *p, const ckconv_args *args
         ckci_parallel(threads, p->n * p->g, ckci_ref_norm_din_item, &job, NULL, 0);
     }
     if (args->dgamma || args->dbeta) {
-        ckci_parallel(threads, p->g * p->c, ckci_ref_norm_param_item, &job, NULL, 0);
+        ckci_parallel(threads, ckci_param_count(p), ckci_ref_norm_param_item, &job, NULL, 0);
     }
 }

@@ -66,7 +66,7 @@ using ckci_k_norm_room_of = ckci_k_norm_room<T, W == CKCI_K_NORM_LAST ? (int)CKC
 
 /* What a block owns, and this thread's place in it. */
 struct ckci_k_slab {
-    enum { KEPT = 0 };
+    enum { KEPT = 0, SHARED = 1 };
     int32_t n, part, from, to; /* positions */
     int32_t g0, groups, columns;
     int32_t lc, lp;
@@ -99,6 +99,11 @@ CKCI_K_FN ckci_k_slab ckci_k_find_cluster_slab(const ckci_gpu_norm &p)
     const int32_t part = (int32_t)blockIdx.x - rest * p.parts, set = rest - n * p.sets;
     return ckci_k_find_slab(p, (n * p.parts + part) * p.sets + set);
 }
+
+/* One that no other block has a part of. */
+struct ckci_k_whole_slab : ckci_k_slab {
+    enum { SHARED = 0 };
+};
 
 /* One whose x lies in LDS: what a thread reads, place after place, column after column, for itself. */
 struct ckci_k_kept_slab : ckci_k_slab {
@@ -202,7 +207,13 @@ CKCI_K_FN float ckci_k_norm_number(int32_t dtype, uint32_t bits)
     return dtype == CKCONV_F32 ? ckci_k_float(bits) : dtype == CKCONV_F16 ? half : ckci_k_float(bits << 16);
 }
 
-/* gamma or beta of a channel of all groups as it lies in memory, missing ones 0. */
+/* Where gamma and beta of a block's first channel lie. */
+CKCI_K_FN int32_t ckci_k_norm_entry(const ckci_gpu_norm &p, const ckci_k_slab &s)
+{
+    return s.n * p.param_step + s.g0 * p.c;
+}
+
+/* Number `channel` of gamma or beta as it lies in memory, missing ones 0. */
 CKCI_K_FN uint32_t ckci_k_norm_factor_bits(const ckci_gpu_norm &p, const unsigned char *vector,
                                            int32_t channel)
 {

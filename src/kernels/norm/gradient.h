@@ -6,6 +6,7 @@
   of its own where conversions and exponentials cost most.
 */
 #pragma once
+#include "kernels/norm/activation.h"
 #include "kernels/norm/statistics.h"
 
 template <class T>
@@ -20,8 +21,8 @@ CKCI_K_FN ckci_k_norm_channel<T> ckci_k_find_channel(const ckci_gpu_norm &p, con
     c.hi = m.hi[group];
     c.lo = m.lo[group];
     c.r = m.r[group];
-    c.gamma = ckci_k_norm_factor<T>(p, p.gamma, s.g0 * p.c + column, 1);
-    c.beta = ckci_k_norm_factor<T>(p, p.beta, s.g0 * p.c + column, 0);
+    c.gamma = ckci_k_norm_factor<T>(p, p.gamma, ckci_k_norm_entry(p, s) + column, 1);
+    c.beta = ckci_k_norm_factor<T>(p, p.beta, ckci_k_norm_entry(p, s) + column, 0);
     c.mean_a = m.mean[0][group];
     c.mean_b = m.mean[1][group];
     return c;
@@ -35,10 +36,16 @@ CKCI_K_FN float ckci_k_norm_bounded(float x, float y)
     return ckci_k_float(bits - (over ? 1 : 0)); /* the largest number comes before infinity */
 }
 
-/* AMD: what dy' is to be multiplied by. */
+/* Sigmoid or silu? */
+CKCI_K_FN bool ckci_k_norm_curved(const ckci_gpu_norm &p)
+{
+    return p.act == CKCONV_SILU || p.act == CKCONV_SIGMOID;
+}
+
+/* AMD: what dy' is to be multiplied by, and powers of two in one of e. */
 CKCI_K_FN float ckci_k_norm_unit(const ckci_gpu_norm &p)
 {
-    return ckci_k_amd() && p.act != CKCONV_PASS ? 1.44269504f : 1;
+    return ckci_k_amd() && ckci_k_norm_curved(p) ? 1.44269504f : 1;
 }
 
 /* AMD: is d of f16, x - hi, not yet multiplied by r? */
@@ -52,7 +59,7 @@ CKCI_K_FN bool ckci_k_norm_late_r(const ckci_gpu_norm &p)
    r * (gamma*dy' - level - d*slope): 0 for a group of one number. */
 template <int N> struct ckci_k_norm_channels {
     float hi[N], r[N], gamma[N], scale[N], shift[N], slope[N], level[N];
-    float steep[N], start[N]; /* AMD: y before the activation, in powers of two, is d*steep + start */
+    float steep[N], start[N]; /* AMD: y before the activation, in ckci_k_norm_unit, is d*steep + start */
 
     /* What belongs to the groups of N columns, and to these themselves. */
     template <class M> CKCI_K_MEMBER void groups(const ckci_gpu_norm &p, const M &m, int32_t column)
@@ -71,15 +78,15 @@ template <int N> struct ckci_k_norm_channels {
     CKCI_K_MEMBER void factors(const ckci_gpu_norm &p, const ckci_k_slab &s, const M &m, int32_t column)
     {
         uint32_t bits[2][N];
-        ckci_k_norm_factor_bits(p, p.gamma, s.g0 * p.c + column, bits[0]);
-        ckci_k_norm_factor_bits(p, p.beta, s.g0 * p.c + column, bits[1]);
+        ckci_k_norm_factor_bits(p, p.gamma, ckci_k_norm_entry(p, s) + column, bits[0]);
+        ckci_k_norm_factor_bits(p, p.beta, ckci_k_norm_entry(p, s) + column, bits[1]);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
             const int32_t group = N == 1 ? 0 : ckci_k_divide(column + i, p.by_c);
             gamma[i] = p.gamma ? ckci_k_norm_number(p.param, bits[0][i]) : 1;
             scale[i] = ckci_k_norm_bounded(m.r[group], gamma[i]);
             shift[i] = ckci_k_norm_number(p.param, bits[1][i]) - m.lo[group] * scale[i];
-            const float binary = 1.44269504f;
+            const float binary = ckci_k_norm_unit(p);
             steep[i] = ckci_k_norm_bounded(binary, BACK && !ckci_k_norm_late_r(p) ? gamma[i] : scale[i]);
             start[i] = shift[i] * binary;
         }
@@ -198,15 +205,20 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
                 ckci_k_norm_affine8<true>(c, v);
                 if (p.act == CKCONV_SILU) {
                     ckci_k_norm_activate8<true>(v);
-                } else if (p.act != CKCONV_PASS) {
+                } else if (p.act == CKCONV_SIGMOID) {
                     ckci_k_norm_activate8<false>(v);
                 }
-            } else if (p.act == CKCONV_PASS) {
-                ckci_k_norm_affine8<false>(c, v);
             } else if (p.act == CKCONV_SILU) {
                 ckci_k_norm_activate8_amd<true>(c, v);
-            } else {
+            } else if (p.act == CKCONV_SIGMOID) {
                 ckci_k_norm_activate8_amd<false>(c, v);
+            } else {
+                ckci_k_norm_affine8<false>(c, v);
+            }
+            if (p.act == CKCONV_RELU) {
+                ckci_k_norm_bend8<true>(v);
+            } else if (p.act == CKCONV_GELU) {
+                ckci_k_norm_bend8<false>(v);
             }
             ckci_k_norm_store8<PLANES>(p, p.y.dtype, y.at, rest, v);
             y.at += y.step;
@@ -275,6 +287,19 @@ CKCI_K_FN void ckci_k_norm_undo8_amd(const ckci_k_norm_channels<PLANES ? 1 : 8> 
     }
 }
 
+/* The same of relu, else gelu. On AMD steep and start are in no other unit then. */
+template <bool PLANES, bool RELU>
+CKCI_K_FN void ckci_k_norm_unbend8(const ckci_k_norm_channels<PLANES ? 1 : 8> &c, const ckci_k_float2 *d,
+                                   ckci_k_float2 *dy)
+{
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const ckci_k_float2 scale = ckci_k_norm_two(ckci_k_amd() ? c.steep : c.gamma, 2 * i);
+        const ckci_k_float2 shift = ckci_k_norm_two(ckci_k_amd() ? c.start : c.shift, 2 * i);
+        ckci_k_norm_unbend<RELU>(d[i] * scale + shift, dy[i]);
+    }
+}
+
 /* Eight of x become (x - hi)*r, and the activation of dy is undone. TYPE: of dx; 0: any, not known to the
    compiler. */
 template <bool PLANES, int TYPE>
@@ -284,8 +309,12 @@ CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_c
     if (ckci_k_amd()) {
         if (p.act == CKCONV_SILU) {
             ckci_k_norm_undo8_amd<PLANES, true>(c, d, dy);
-        } else if (p.act != CKCONV_PASS) {
+        } else if (p.act == CKCONV_SIGMOID) {
             ckci_k_norm_undo8_amd<PLANES, false>(c, d, dy);
+        } else if (p.act == CKCONV_RELU) {
+            ckci_k_norm_unbend8<PLANES, true>(c, d, dy);
+        } else if (p.act == CKCONV_GELU) {
+            ckci_k_norm_unbend8<PLANES, false>(c, d, dy);
         }
         return;
     }
@@ -294,7 +323,11 @@ CKCI_K_FN void ckci_k_norm_gradient8(const ckci_gpu_norm &p, const ckci_k_norm_c
         d[i] = (d[i] - ckci_k_norm_two(c.hi, 2 * i)) * ckci_k_norm_two(c.r, 2 * i);
     }
     if (__builtin_expect(p.act != CKCONV_PASS, 0)) {
-        if constexpr (TYPE == 0 || TYPE == CKCONV_F32) {
+        if (p.act == CKCONV_RELU) {
+            ckci_k_norm_unbend8<PLANES, true>(c, d, dy);
+        } else if (p.act == CKCONV_GELU) {
+            ckci_k_norm_unbend8<PLANES, false>(c, d, dy);
+        } else if constexpr (TYPE == 0 || TYPE == CKCONV_F32) {
             ckci_k_norm_undo8<PLANES, true>(c, p.act == CKCONV_SILU, d, dy);
         } else if (p.act == CKCONV_SILU) {
             ckci_k_norm_undo8<PLANES, false>(c, true, d, dy);
@@ -459,7 +492,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
         if (late.set > 1) { /* all columns at once */
             a = b = 0;
             for (int32_t i = t * late.c; t < s.groups && i < (t + 1) * late.c; i++) {
-                float gamma = ckci_k_norm_factor<float>(late, late.gamma, s.g0 * late.c + i, 1);
+                float gamma = ckci_k_norm_factor<float>(late, late.gamma, ckci_k_norm_entry(late, s) + i, 1);
                 a += gamma * m.u.cell[0][i % 8 * 256 + i / 8];
                 b += gamma * m.u.cell[1][i % 8 * 256 + i / 8];
             }
@@ -515,7 +548,7 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto write = [&](int32_t rest, ckci_k_float2 *d, ckci_k_float2 *dy) {
             ckci_k_norm_gradient8<PLANES, 0>(p, c, d, dy);
-            if (ckci_k_amd() && p.act != CKCONV_PASS) {
+            if (ckci_k_amd() && unit != 1) {
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < 4; i++) {
                     dy[i].x = ckci_k_product(unit, dy[i].x);

@@ -478,8 +478,8 @@ template <bool PLANES> struct ckci_k_norm_bwd_kept_by {
         uint32_t bits[2] = {0, 0};
         float hi = 0, r = 0;
         if (t < s.columns) {
-            bits[0] = ckci_k_norm_factor_bits(p, p.gamma, s.g0 * p.c + t);
-            bits[1] = ckci_k_norm_factor_bits(p, p.beta, s.g0 * p.c + t);
+            bits[0] = ckci_k_norm_factor_bits(p, p.gamma, ckci_k_norm_entry(p, s) + t);
+            bits[1] = ckci_k_norm_factor_bits(p, p.beta, ckci_k_norm_entry(p, s) + t);
         }
         if (t < s.groups) {
             const int64_t at = (int64_t)s.n * p.g + s.g0 + t;

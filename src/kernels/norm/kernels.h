@@ -34,7 +34,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
                     if (p.act != CKCONV_PASS) {
                         CKCI_K_UNROLL(8)
                         for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
-                            v[i] = (p.act == CKCONV_SILU ? v[i] : (T)1) / (1 + ckci_k_exp(-v[i]));
+                            v[i] = ckci_k_norm_activate(p.act, v[i]);
                         }
                     }
                     ckci_k_norm_store(p, p.y, c.y, pos, s.to, v);
@@ -58,10 +58,12 @@ CKCI_K_FN void ckci_k_norm_gradient(const ckci_gpu_norm &p, const ckci_k_norm_ch
     if (p.act != CKCONV_PASS) {
         CKCI_K_UNROLL(8)
         for (int i = 0; i < ckci_k_norm_run<T>::N; i++) {
-            /* sig = sigmoid(v), not = 1 - sig without cancellation */
-            T v = xhat[i] * c.gamma + c.beta, e = ckci_k_exp(v < 0 ? v : -v), large = 1 / (1 + e);
-            T sig = v < 0 ? e * large : large, no = v < 0 ? large : e * large;
-            dy[i] *= p.act == CKCONV_SILU ? sig * (1 + v * no) : sig * no;
+            const T v = xhat[i] * c.gamma + c.beta;
+            if (p.act == CKCONV_RELU) {
+                dy[i] = v <= 0 ? (T)0 : dy[i];
+            } else {
+                dy[i] *= ckci_k_norm_slope(p.act, v);
+            }
         }
     }
 }
@@ -124,7 +126,7 @@ CKCI_K_FN int32_t ckci_k_norm_add_all(const ckci_gpu_norm &p, const ckci_k_slab 
         int32_t column = j + lane;
         ckci_k_norm_add(p, s, m, j);
         if (t < total && lane * p.lanes_p == t && column < s.columns) {
-            T gamma = ckci_k_norm_factor<T>(p, p.gamma, s.g0 * p.c + column, 1);
+            T gamma = ckci_k_norm_factor<T>(p, p.gamma, ckci_k_norm_entry(p, s) + column, 1);
             a += gamma * m.u.sum[0][t];
             b += gamma * m.u.sum[1][t];
             if (p.sums) {
@@ -152,17 +154,23 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
     {
         const int32_t block = p.summing ? (int32_t)blockIdx.x : ckci_k_norm_block(p);
         ckci_k_slab s = ckci_k_find_slab(p, block);
-        int32_t t = (int32_t)threadIdx.x, length = p.parts;
+        int32_t t = (int32_t)threadIdx.x, length = (int32_t)p.by_few.d;
         ckci_k_norm_statistics<W>(p, s, m);
         if (p.slab_sums && !ckci_k_again(p).summing) {
-            int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
+            const int32_t k = ckci_k_divide(t, p.by_few), part = t - k * length;
             if (k < s.groups) {
                 const T *sums =
                     (const T *)p.slab_sums + (((int64_t)s.n * p.parts + part) * p.g + s.g0 + k) * 2;
-                m.u.sum[0][t] = sums[0];
-                m.u.sum[1][t] = sums[1];
+                T a = 0, b = 0;
+                CKCI_K_UNROLL(4)
+                for (int32_t i = part; i < p.parts; i += length, sums += 2 * length * (int64_t)p.g) {
+                    a += sums[0];
+                    b += sums[1];
+                }
+                m.u.sum[0][t] = a;
+                m.u.sum[1][t] = b;
             }
-            ckci_k_norm_fold(part, length, s.groups * p.parts, [&](int32_t to, int32_t from) {
+            ckci_k_norm_fold(part, length, s.groups * length, [&](int32_t to, int32_t from) {
                 m.u.sum[0][to] += m.u.sum[0][from];
                 m.u.sum[1][to] += m.u.sum[1][from];
             });

@@ -64,23 +64,28 @@ CKCI_K_FN void ckci_k_norm_statistics(const ckci_gpu_norm &p, const S &s, ckci_k
     if (p.saved_mean && !ckci_k_norm_saved(p, s, m)) {
         return;
     }
-    if (S::KEPT || !p.stats) {
+    if (S::KEPT || !S::SHARED || !p.stats) {
         length = ckci_k_norm_gather<W>(p, s, m);
     }
-    if (p.stats) {
-        int32_t k = ckci_k_divide(t, p.by_parts), part = t - k * p.parts;
+    if (S::SHARED && p.stats) {
         if (S::KEPT) {
             ckci_k_norm_put_stats(p, s, m, length);
             ckci_k_cluster_barrier();
         }
-        length = p.parts;
+        length = (int32_t)p.by_few.d;
+        const int32_t k = ckci_k_divide(t, p.by_few), part = t - k * length;
         if (k < s.groups) {
             const double *stats =
                 (const double *)p.stats + (((int64_t)s.n * p.parts + part) * p.g + s.g0 + k) * 2;
-            m.u.of[t].sum = stats[0];
-            m.u.of[t].square = stats[1];
+            ckci_k_moments of = {0, 0};
+            CKCI_K_UNROLL(4)
+            for (int32_t i = part; i < p.parts; i += length, stats += 2 * length * (int64_t)p.g) {
+                of.sum += stats[0];
+                of.square += stats[1];
+            }
+            m.u.of[t] = of;
         }
-        ckci_k_norm_fold(part, length, s.groups * p.parts,
+        ckci_k_norm_fold(part, length, s.groups * length,
                          [&](int32_t to, int32_t from) { ckci_k_norm_join(m.u.of[to], m.u.of[from]); });
     }
     if (t < s.groups) {
