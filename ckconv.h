@@ -8785,8 +8785,8 @@ CKCI_INLINE int64_t ckci_weight_planes(const ckci_view *v)
 
 enum { CKCI_LEAST_ROWS = 48 }; /* outputs of a unit */
 
-/* Threads that work is worth (see ckci_useful_threads), 16 at most, and what they lose on so many items: choices
-   are made by shape alone, alike in all families. */
+/* Threads that work is worth (see ckci_useful_threads), 16 at most, and what they lose on so many items:
+   choices are made by shape alone, alike in all families. */
 CKCI_INLINE int64_t ckci_worth(double work)
 {
     return work < CKCI_THREAD_COST        ? 1
@@ -21089,8 +21089,8 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
 }
 
 /* A CPU plan under a limit may have its workspace on the stack instead: where the whole block is enough, and
-   is so whatever the number of threads: of a group norm, whose workspace does not depend on it, and of what is
-   too small for two. It does where that costs no more than what the limit leaves. */
+   is so whatever the number of threads: of a group norm, whose workspace does not depend on it, and of what
+   is too small for two. It does where that costs no more than what the limit leaves. */
 CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double cost)
 {

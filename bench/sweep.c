@@ -1,10 +1,12 @@
-/* Random small convolutions on one thread of the CPU: the planner's choice beside the best of all instances and
-   beside plain loops. Looks for cliffs: shapes whose choice is far from the best, or slower than what anybody
-   would write. Times are CPU time of this process, medians; buffers are warm.
+/* Random small convolutions on one thread of the CPU: the planner's choice beside the best of all instances
+   and beside plain loops. Looks for cliffs: shapes whose choice is far from the best, or slower than what
+   anybody would write. Times are CPU time of this process, medians; buffers are warm.
+       cc -O3 -Isrc -c bench/sweep.c -o build/sweep.o
+       cc build/sweep.o build/ckconv.o -o build/sweep -fopenmp -lm
        build/sweep [--count 200] [--seed 1] [--op fwd|bwd_data|bwd_weight] [--layout NHWGC|NGCHW]
                    [--kind depthwise|few|thin|any] [--shape G,N,K,C,FY,FX,Y,X,SY,SX] [--rows]
-   Without --op and --layout all passes and both layouts are swept. --rows prints a line for each shape, else only
-   the worst are printed.
+   Without --op and --layout all passes and both layouts are swept. --rows prints a line for each shape, else
+   only the worst are printed.
    SPDX-License-Identifier: MIT */
 #define _POSIX_C_SOURCE 200809L
 #include "ckconv.h"
@@ -70,7 +72,7 @@ static steps find_steps(int last, int64_t channels, const int64_t x[2])
         W += (OUT) * (X);                                                                                    \
     }
 
-/* What anybody would write, in two orders. Taps inside: the output's loops outside, bounds of x beforehand. */
+/* What anybody would write, in two orders. Taps inside: the output's loops outside, x bounded beforehand. */
 #define TAPS_INSIDE(OP)                                                                                      \
     for (int64_t a = 0; a < s->y[0]; a++) {                                                                  \
         for (int64_t b = 0; b < s->y[1]; b++) {                                                              \
@@ -162,7 +164,8 @@ static int compare(const void *a, const void *b)
 }
 
 /* A run of plan, or of plain loops; microseconds. Not measured to the end where it is above `give_up`. */
-static double measure(const ckconv_plan *plan, ckconv_op op, int last, int outside, const shape *s, double give_up)
+static double measure(const ckconv_plan *plan, ckconv_op op, int last, int outside, const shape *s,
+                      double give_up)
 {
     ckconv_args args;
     ckconv_error err;
@@ -199,9 +202,9 @@ static double measure(const ckconv_plan *plan, ckconv_op op, int last, int outsi
 
 static void print_shape(const shape *s)
 {
-    printf("g %d n %d k %d c %d filter %d,%d input %d,%d stride %d,%d pad %d,%d", (int)s->g, (int)s->n, (int)s->k,
-           (int)s->c, (int)s->f[0], (int)s->f[1], (int)s->x[0], (int)s->x[1], (int)s->s[0], (int)s->s[1],
-           (int)s->pad[0], (int)s->pad[1]);
+    printf("g %d n %d k %d c %d filter %d,%d input %d,%d stride %d,%d pad %d,%d", (int)s->g, (int)s->n,
+           (int)s->k, (int)s->c, (int)s->f[0], (int)s->f[1], (int)s->x[0], (int)s->x[1], (int)s->s[0],
+           (int)s->s[1], (int)s->pad[0], (int)s->pad[1]);
 }
 
 static void print_result(const result *r)
@@ -299,7 +302,8 @@ static int try_shape(ckconv_op op, int last, const shape *s, result *r)
                                             !ckconv_instance_does((int32_t)i, op))) {
             continue;
         }
-        if (ckconv_plan_again(&one, &plan, &o, NULL) == CKCONV_OK && (size_t)one.workspace_bytes > workspace_bytes) {
+        if (ckconv_plan_again(&one, &plan, &o, NULL) == CKCONV_OK &&
+            (size_t)one.workspace_bytes > workspace_bytes) {
             free(workspace);
             workspace_bytes = (size_t)one.workspace_bytes;
             workspace = (unsigned char *)malloc(workspace_bytes);
@@ -312,7 +316,8 @@ static int try_shape(ckconv_op op, int last, const shape *s, result *r)
     r->chosen_us = r->best_us = measure(&plan, op, last, 0, s, 1e9);
     r->best = r->chosen;
     for (int32_t i = 0; i < ckconv_instance_count(); i++) {
-        if (ckconv_instance_engine(i) != CKCONV_ENGINE_CPU || !ckconv_instance_does(i, op) || i == plan.instance) {
+        if (ckconv_instance_engine(i) != CKCONV_ENGINE_CPU || !ckconv_instance_does(i, op) ||
+            i == plan.instance) {
             continue;
         }
         o.instance = ckconv_instance_name(i);
@@ -408,8 +413,8 @@ int main(int argc, char **argv)
             }
         } else if (strcmp(argv[i - 1], "--shape") == 0) {
             int v[10];
-            given = sscanf(value, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d", v, v + 1, v + 2, v + 3, v + 4, v + 5, v + 6, v + 7,
-                           v + 8, v + 9) == 10;
+            given = sscanf(value, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d", v, v + 1, v + 2, v + 3, v + 4, v + 5,
+                           v + 6, v + 7, v + 8, v + 9) == 10;
             fixed.g = v[0];
             fixed.n = v[1];
             fixed.k = v[2];

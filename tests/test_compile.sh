@@ -181,14 +181,15 @@ test_linking() {
     fi
 }
 
-# All of the header, vectors of every instruction set included, as programs compile it: compilers warn of more
-# where they optimise. gcc 11 compares what it left of a structure in a specialised function with the array that
-# the parameter promises: parameters of such functions are pointers.
+# All of the header, vectors of every instruction set included, as programs compile it: compilers warn of
+# more where they optimise. gcc 11 compares what it left of a structure in a specialised function with the
+# array that the parameter promises: parameters of such functions are pointers.
 test_optimised() {
     for compiler in gcc-11 gcc-12 clang; do
         case $quick$compiler in 1gcc-12 | 1clang) continue ;; esac
         if have "$compiler"; then
-            quiet "$compiler -O3" "$compiler" -std=c99 -O3 -Wall -Wextra -I"$INCLUDE" -c "$src/impl.c" -o "$dir/o3.o"
+            quiet "$compiler -O3" "$compiler" -std=c99 -O3 -Wall -Wextra -I"$INCLUDE" \
+                -c "$src/impl.c" -o "$dir/o3.o"
         else
             echo "skipped: $compiler not found (-O3)"
         fi

@@ -224,8 +224,8 @@ static void test_choice_without_workspace(void)
     free(y);
 }
 
-/* Without workspace a CPU plan that needs little has it on the stack: the same instance, described so, and the
-   same bits as with the workspace that its plan asks for. A group norm backward always does so; whether a
+/* Without workspace a CPU plan that needs little has it on the stack: the same instance, described so, and
+   the same bits as with the workspace that its plan asks for. A group norm backward always does so; whether a
    convolution does depends on its size alone, not on threads. */
 static void test_workspace_on_stack(void)
 {

@@ -16,8 +16,8 @@
    A written type of 16 bits would hide these errors: D = -S is added there, so that the error itself is
    written.
 
-   An argument runs a part alone: wide, matrix (or a number: that row of its table), rows, or many [BATCH]: all
-   of what CKCONV_TEST_FULL adds in 10^8 positions, or in BATCH x 512 x 512, on any device. */
+   An argument runs a part alone: wide, matrix (or a number: that row of its table), rows, or many [BATCH]:
+   all of what CKCONV_TEST_FULL adds in 10^8 positions, or in BATCH x 512 x 512, on any device. */
 #define _POSIX_C_SOURCE 200809L
 #include "naive.h"
 

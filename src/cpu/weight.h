@@ -16,8 +16,8 @@ CKCI_INLINE int64_t ckci_weight_planes(const ckci_view *v)
 
 enum { CKCI_LEAST_ROWS = 48 }; /* outputs of a unit */
 
-/* Threads that work is worth (see ckci_useful_threads), 16 at most, and what they lose on so many items: choices
-   are made by shape alone, alike in all families. */
+/* Threads that work is worth (see ckci_useful_threads), 16 at most, and what they lose on so many items:
+   choices are made by shape alone, alike in all families. */
 CKCI_INLINE int64_t ckci_worth(double work)
 {
     return work < CKCI_THREAD_COST        ? 1

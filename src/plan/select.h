@@ -371,8 +371,8 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
 }
 
 /* A CPU plan under a limit may have its workspace on the stack instead: where the whole block is enough, and
-   is so whatever the number of threads: of a group norm, whose workspace does not depend on it, and of what is
-   too small for two. It does where that costs no more than what the limit leaves. */
+   is so whatever the number of threads: of a group norm, whose workspace does not depend on it, and of what
+   is too small for two. It does where that costs no more than what the limit leaves. */
 CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double cost)
 {
