@@ -13968,9 +13968,10 @@ CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double
 /* What portable multiply-adds cost beside others in types that a matrix unit multiplies. More than four
    channels on both sides: beyond all others, for devices without one, and for plans that may not have the
    workspace of a packed tensor; their rate is an eighth of it or less, and falls further the fewer the
-   blocks; a space of one pixel, too (pixel, H100: 6 us beside 17). Else, where the other side fills the narrowest matrix tile, of 32 columns, each output of fwd and
-   bwd_data once more as long as 300 products, since numbers are written one by one (H100: 8 to 400 us above
-   what products take, of 5 to 40 million outputs). */
+   blocks; a space of one pixel, too (pixel, H100: 6 us beside 17). Else, where the other side fills the
+   narrowest matrix tile, of 32 columns, each output of fwd and bwd_data once more as long as 300 products,
+   since numbers are written one by one (H100: 8 to 400 us above what products take, of 5 to 40 million
+   outputs). */
 CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
     ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
@@ -18699,8 +18700,8 @@ CKCI_FN int32_t ckci_pixel_pairs(const ckci_tensor *t, int64_t count, int64_t ap
     return count % 2 == 0 && apart % 2 == 0 && (uintptr_t)t->p % (2 * ckci_size(t->dtype)) == 0;
 }
 
-/* The launch. Its cost: waits for memory, and what blocks load through the caches, beside costs of tiles, which
-   leave out what these wait for before their first step (fitted on 123 layers and passes, H100). */
+/* The launch. Its cost: waits for memory, and what blocks load through the caches, beside costs of tiles,
+   which leave out what these wait for before their first step (fitted on 123 layers and passes, H100). */
 CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
                                      double *cost, ckconv_error *err)
 {
@@ -18810,7 +18811,8 @@ CKCI_FN int ckci_sections_here(const ckci_conv *p)
     return p->op == CKCONV_BWD_WEIGHT || (t->op.kind == CKCONV_PASS && t->dtype == ckci_conv_kind(p));
 }
 
-/* The fewest sections of at most CKCI_MOST_TAPS taps, whose sizes add up to 31 or less or lie along one axis. */
+/* The fewest sections of at most CKCI_MOST_TAPS taps, whose sizes add up to 31 or less or lie along one
+   axis. */
 CKCI_FN ckconv_status ckci_cut_filter(const ckci_conv *p, ckci_sections *s, ckconv_error *err)
 {
     ckci_conv part = *p;
@@ -18840,7 +18842,8 @@ CKCI_FN ckconv_status ckci_cut_filter(const ckci_conv *p, ckci_sections *s, ckco
                            (int)CKCI_MOST_SECTIONS);
 }
 
-/* Where sums of fwd and bwd_data are: dense, rows of channels padded to eights, as gather_reduce reads them. */
+/* Where sums of fwd and bwd_data are: dense, rows of channels padded to eights, as gather_reduce reads
+   them. */
 CKCI_FN ckconv_status ckci_place_sections(const ckci_conv *p, int64_t limit, unsigned char *ws,
                                           ckci_sections *s, ckconv_error *err)
 {
@@ -18941,7 +18944,8 @@ CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_takes(p, err));
     if (ckci_matrix_taps(p, &ranges, NULL) == CKCONV_OK) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "sections are for filters that tiles do not take whole");
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "sections are for filters that tiles do not take whole");
     }
     CKCI_TRY(ckci_cut_filter(p, &s, err));
     CKCI_TRY(ckci_place_sections(p, f->limit, NULL, &s, err));
@@ -19036,8 +19040,8 @@ typedef struct ckci_patches {
     int64_t bytes; /* of workspace: rows */
 } ckci_patches;
 
-/* Channels and taps of a filter as one row, as dense weights have them: the step of each of c, z, y, x in such
-   a row. Zero: weights are not dense. */
+/* Channels and taps of a filter as one row, as dense weights have them: the step of each of c, z, y, x in
+   such a row. Zero: weights are not dense. */
 CKCI_FN int ckci_patch_order(const ckci_tensor *w, int64_t step[4])
 {
     int64_t next = 1;

@@ -10906,11 +10906,11 @@ enum { CKCI_K_DEPTH_LDS = 16384 };
   a launch, its code and waits for memory are the time, and of any number of channels. One launch of short
   code; all loads of a thread are under way together, and nothing passes through LDS before it is a sum.
       rows, columns, reduction    fwd N, K, C    bwd_data N, C, K    bwd_weight K, C, N
-  a.stride[1] is the step from row to row and a.stride[2] that along the reduction; b_column and b_red those of
-  the other operand, a the rows'. Where both are dense along the reduction (b_along), 32 threads own 4 x 4
+  a.stride[1] is the step from row to row and a.stride[2] that along the reduction; b_column and b_red are
+  those of the other operand. Where both are dense along the reduction (b_along), 32 threads own 4 x 4
   results, each thread every 32nd pair of places; their sums meet in shuffles. Else neighbouring columns are
-  dense: 2^lanes threads own two columns of 4 rows each for one share of the reduction of 256 >> lanes, and shares
-  meet in LDS. Either way in a fixed order. b_vec: two neighbours are one aligned load.
+  dense: 2^lanes threads own two columns of 4 rows each for one share of the reduction of 256 >> lanes, and
+  shares meet in LDS. Either way in a fixed order. b_vec: two neighbours are one aligned load.
 */
 /* Two neighbours of a tensor, or zeros. PAIR: in one load. */
 template <class S, bool PAIR> struct ckci_k_pixel_two {

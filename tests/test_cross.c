@@ -1172,8 +1172,8 @@ static void check_executed(void)
     }
 }
 
-/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides, planes, filters or wide, runs
-   that part alone. */
+/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides, planes, filters or wide,
+   runs that part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";

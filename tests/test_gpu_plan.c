@@ -345,7 +345,8 @@ static void test_channels_first(void)
     }
 }
 
-/* Filters of any size on matrix units: in sections, or as rows of patches where they step by their own size. */
+/* Filters of any size on matrix units: in sections, or as rows of patches where they step by their own
+   size. */
 static void test_large_filters(void)
 {
     static const struct {
@@ -692,7 +693,8 @@ static void test_large_norms(void)
         d.in.layout = i % 2 ? CKCONV_NGCHW : CKCONV_NHWGC;
         const ckconv_op op = i / 2 % 2 ? CKCONV_GROUPNORM_BWD : CKCONV_GROUPNORM_FWD;
         if (CHECK_OK(ckconv_plan_groupnorm(&plan, op, &d, NULL, &gpu, &err), err)) {
-            CHECK_MSG(plan.grid[0] * 10 >= gpu.compute_units * 17, "%s, %s, c %d, layout %d: %d blocks, %d units",
+            CHECK_MSG(plan.grid[0] * 10 >= gpu.compute_units * 17,
+                      "%s, %s, c %d, layout %d: %d blocks, %d units",
                       arches[i / 36], ckconv_op_name(op), (int)d.c, (int)d.in.layout, (int)plan.grid[0],
                       (int)gpu.compute_units);
         }

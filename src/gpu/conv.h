@@ -385,9 +385,10 @@ CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double
 /* What portable multiply-adds cost beside others in types that a matrix unit multiplies. More than four
    channels on both sides: beyond all others, for devices without one, and for plans that may not have the
    workspace of a packed tensor; their rate is an eighth of it or less, and falls further the fewer the
-   blocks; a space of one pixel, too (pixel, H100: 6 us beside 17). Else, where the other side fills the narrowest matrix tile, of 32 columns, each output of fwd and
-   bwd_data once more as long as 300 products, since numbers are written one by one (H100: 8 to 400 us above
-   what products take, of 5 to 40 million outputs). */
+   blocks; a space of one pixel, too (pixel, H100: 6 us beside 17). Else, where the other side fills the
+   narrowest matrix tile, of 32 columns, each output of fwd and bwd_data once more as long as 300 products,
+   since numbers are written one by one (H100: 8 to 400 us above what products take, of 5 to 40 million
+   outputs). */
 CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
     ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;

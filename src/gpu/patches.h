@@ -15,8 +15,8 @@ typedef struct ckci_patches {
     int64_t bytes; /* of workspace: rows */
 } ckci_patches;
 
-/* Channels and taps of a filter as one row, as dense weights have them: the step of each of c, z, y, x in such
-   a row. Zero: weights are not dense. */
+/* Channels and taps of a filter as one row, as dense weights have them: the step of each of c, z, y, x in
+   such a row. Zero: weights are not dense. */
 CKCI_FN int ckci_patch_order(const ckci_tensor *w, int64_t step[4])
 {
     int64_t next = 1;

@@ -16,8 +16,8 @@ CKCI_FN int32_t ckci_pixel_pairs(const ckci_tensor *t, int64_t count, int64_t ap
     return count % 2 == 0 && apart % 2 == 0 && (uintptr_t)t->p % (2 * ckci_size(t->dtype)) == 0;
 }
 
-/* The launch. Its cost: waits for memory, and what blocks load through the caches, beside costs of tiles, which
-   leave out what these wait for before their first step (fitted on 123 layers and passes, H100). */
+/* The launch. Its cost: waits for memory, and what blocks load through the caches, beside costs of tiles,
+   which leave out what these wait for before their first step (fitted on 123 layers and passes, H100). */
 CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
                                      double *cost, ckconv_error *err)
 {

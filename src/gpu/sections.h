@@ -30,7 +30,8 @@ CKCI_FN int ckci_sections_here(const ckci_conv *p)
     return p->op == CKCONV_BWD_WEIGHT || (t->op.kind == CKCONV_PASS && t->dtype == ckci_conv_kind(p));
 }
 
-/* The fewest sections of at most CKCI_MOST_TAPS taps, whose sizes add up to 31 or less or lie along one axis. */
+/* The fewest sections of at most CKCI_MOST_TAPS taps, whose sizes add up to 31 or less or lie along one
+   axis. */
 CKCI_FN ckconv_status ckci_cut_filter(const ckci_conv *p, ckci_sections *s, ckconv_error *err)
 {
     ckci_conv part = *p;
@@ -60,7 +61,8 @@ CKCI_FN ckconv_status ckci_cut_filter(const ckci_conv *p, ckci_sections *s, ckco
                            (int)CKCI_MOST_SECTIONS);
 }
 
-/* Where sums of fwd and bwd_data are: dense, rows of channels padded to eights, as gather_reduce reads them. */
+/* Where sums of fwd and bwd_data are: dense, rows of channels padded to eights, as gather_reduce reads
+   them. */
 CKCI_FN ckconv_status ckci_place_sections(const ckci_conv *p, int64_t limit, unsigned char *ws,
                                           ckci_sections *s, ckconv_error *err)
 {
@@ -161,7 +163,8 @@ CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_takes(p, err));
     if (ckci_matrix_taps(p, &ranges, NULL) == CKCONV_OK) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "sections are for filters that tiles do not take whole");
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "sections are for filters that tiles do not take whole");
     }
     CKCI_TRY(ckci_cut_filter(p, &s, err));
     CKCI_TRY(ckci_place_sections(p, f->limit, NULL, &s, err));
