@@ -1,9 +1,10 @@
 #!/bin/sh
-# test_python.sh - python/ckconv_torch.py: structs beside the C compiler's, functions beside PyTorch's own, its
-# operators and torch.compile where PyTorch has them, and what a call costs the host
+# test_python.sh - python/ckconv_torch.py: structs beside the C compiler's, functions beside PyTorch's own,
+# its operators and torch.compile where PyTorch has them, and what a call costs the host
 # SPDX-License-Identifier: MIT
 #
-# From the environment: CC (cc), BUILD (default build; holds libckconv.so and, where Python.h is, _ckconv_fast.abi3.so),
+# From the environment: CC (cc), BUILD (default build; holds libckconv.so and, where Python.h is,
+# _ckconv_fast.abi3.so),
 # PYTHON (default: the first python3 that has torch).
 
 name=test_python
