@@ -970,7 +970,7 @@ def _group_norm_first(key, input, num_groups, weight, bias, eps, activation):
             _counts["group_norm", why] += 1
         return _norm_by_torch(input, weight, bias, num_groups, eps, act)
     if any(t is not None and t.dim() == 2 for t in (weight, bias)):  # one alone: the other for each sample, too
-        weight, bias = (t if t is None else t.expand(input.shape[:2]) for t in (weight, bias))
+        weight, bias = (t if t is None or t.dim() == 2 else t.expand(input.shape[:2]) for t in (weight, bias))
     last = not input.is_contiguous() and _is_last(input)
     if _by_operator(input, weight, bias):
         return torch.ops.ckconv.group_norm(input, weight, bias, num_groups, eps, act, last)[0]

@@ -176,7 +176,8 @@ def test_group_norm():
     wide = w[:, None, None]
     got = ck.group_norm(x, 4, w, shift[:, :, 0, 0])
     check(torch.allclose(got, normed * wide + shift, atol=1e-5), "group_norm, weight for all, bias for each")
-    got = ck.group_norm(x, 4, w * (1 + scale[:, :, 0, 0]), b * (1 + scale[:, :, 0, 0]) + shift[:, :, 0, 0], 1e-5, "silu")
+    one = 1 + scale[:, :, 0, 0]
+    got = ck.group_norm(x, 4, w * one, b * one + shift[:, :, 0, 0], 1e-5, "silu")
     want = F.silu(ck._torch["group_norm"](x, 4, w, b) * (1 + scale) + shift)
     check(torch.allclose(got, want, atol=1e-5), "group_norm, scale and shift")
 

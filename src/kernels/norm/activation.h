@@ -6,6 +6,7 @@
   no more than f32 holds next to 1, so that the library's care around 0 would be lost.
 */
 #pragma once
+#include "kernels/epilogue.h"
 #include "kernels/norm/common.h"
 
 /* (1 + erf(v / sqrt 2)) / 2, of two numbers: erfc(|v| / sqrt 2) / 2 is 2 to the power of a polynomial in |v|
