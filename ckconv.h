@@ -18701,7 +18701,8 @@ CKCI_FN int32_t ckci_pixel_pairs(const ckci_tensor *t, int64_t count, int64_t ap
 }
 
 /* The launch. Its cost: waits for memory, and what blocks load through the caches, beside costs of tiles,
-   which leave out what these wait for before their first step (fitted on 123 layers and passes, H100). */
+   which leave out what these wait for before their first step (fitted on 123 layers and passes, H100;
+   bwd_data reads dout number by number). */
 CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
                                      double *cost, ckconv_error *err)
 {
@@ -18753,9 +18754,10 @@ CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *de
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     l->grid = ckci_saturating_mul(k->tiles_m, k->tiles_n);
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
-    const double units = ckci_max(device->compute_units, 1), side = (double)l->grid / (3 * units),
+    const double units = (double)ckci_max(device->compute_units, 1), side = (double)l->grid / (3 * units),
                  bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4);
-    *cost = 130 * (700 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1) + bytes / (30 * units));
+    *cost = (back ? 300 : 130) *
+            (700 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1) + bytes / (30 * units));
     return CKCONV_OK;
 }
 
