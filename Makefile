@@ -270,7 +270,7 @@ $(B)/test/sanitized/%: $(B)/test/sanitized/%.o $(B)/test/sanitized/ckconv.o
 .SECONDARY:
 
 # The GPU's kernels: the same programs, on the simulator and on a real GPU.
-GPU_TESTS := test_golden test_cross test_conv_conv test_groupnorm test_norm_sums test_epilogue test_transform test_device
+GPU_TESTS := test_golden test_cross test_bias test_conv_conv test_groupnorm test_norm_sums test_epilogue test_transform test_device
 SIM_FLAGS := -O1 -g1 -std=c++17 -Wall -Wextra
 $(B)/test/sim/ckconv.o: tests/sim_impl.cc tests/sim.h $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
@@ -335,6 +335,7 @@ FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/te
     main/test_conv_conv@quick main/test_groupnorm@quick \
     $(SIM_TARGETS:%=sim:%/test_golden@quick) $(SIM_TARGETS:%=sim:%/test_groupnorm@quick) \
     $(addprefix sim:gfx942/,test_transform test_norm_sums test_device test_sums) sim:gfx942/test_epilogue+lines \
+    $(SIM_TARGETS:%=sim:%/test_bias@quick) \
     sim:sm_90/test_transform sim/test_sim sim/test_sim_faults \
     $(filter-out $(LONG_SCRIPTS),$(wildcard tests/test_*.sh)) \
     $(addprefix main/,$(filter-out test_cross test_groupnorm test_conv_conv test_fuzz,$(TESTS))) main/test_fuzz@quick \

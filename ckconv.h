@@ -22,7 +22,8 @@ DO THIS
 
 WHAT IT DOES
     fwd, bwd_data, bwd_weight   convolution and its two gradients; 1D, 2D, 3D; dense, grouped, depthwise;
-                                stride, dilation, different pads on both sides
+                                stride, dilation, different pads on both sides; bwd_weight may give the
+                                gradient of a bias, too, or it alone
     conv_conv_fwd               any convolution -> scale, shift, activation -> a second (1x1) convolution,
                                 with the tensor in between kept on chip
     groupnorm_fwd, _bwd         group normalisation with an optional fused activation, and its gradients;
@@ -303,6 +304,7 @@ enum {
     CKCONV_BIAS_RELU_ADD = 25,      /* max(x + D0, 0) + D1 */
     CKCONV_SCALE_SHIFT = 26,      /* x * D0 + D1: a folded or frozen batch norm, if both are CKCONV_CHANNEL */
     CKCONV_SCALE_SHIFT_RELU = 27, /* max of that and 0 */
+    CKCONV_ACCUMULATE = 28,       /* x + what the written tensor holds, without a D tensor: out +=, dwei += */
     /* gradients of activations: x is the gradient of f(z), the result that of z */
     CKCONV_RELU_BWD = 32,    /* D0 <= 0 ? 0 : x; D0: z or relu(z) */
     CKCONV_CLAMP_BWD = 33,   /* D0 <= alpha or D0 >= beta ? 0 : x; D0: z or clamp(z) */
@@ -364,7 +366,10 @@ typedef struct ckconv_element_op {
    wei[g,k,c,t] (cross-correlation), o = (input + pad_lo + pad_hi - (filter-1)*dilation - 1) / stride + 1.
    k and c count channels PER GROUP: in has g*c channels, out g*k. Spatial arrays are z,y,x: outermost first,
    and only the first ndim entries are read. Two tensors are read and one is written, by the operation:
-   fwd in, wei -> out; bwd_data out, wei -> in; bwd_weight in, out -> wei. */
+   fwd in, wei -> out; bwd_data out, wei -> in; bwd_weight in, out -> wei.
+   bwd_weight may also write dbias[g*k] = sum over n and positions of op_out(dout): of the numbers that dwei
+   multiplies, but before they are rounded to compute_out. With op_wei CKCONV_ACCUMULATE, dbias is added to
+   what it holds, too; other operations of op_wei do not touch it. */
 typedef struct ckconv_conv_desc {
     int32_t ndim;        /* 1, 2 or 3 */
     int32_t num_d;       /* D tensors that the written tensor's epilogue reads, 0..4 */
@@ -380,7 +385,8 @@ typedef struct ckconv_conv_desc {
     ckconv_tensor in, wei, out;
     ckconv_dtype compute_in, compute_wei, compute_out; /* what a read tensor is rounded to; 0: see >>types.
                                                           The written tensor's entry is not used */
-    int32_t reserved;
+    ckconv_dtype dbias; /* bwd_weight: type of the bias gradient that is written beside dwei, f32 or that of
+                           wei or out (f64: f64, i8: i32, i8); 0: none. Other operations do not use it */
     /* on a read tensor: before that rounding, never on padding; on the written tensor: the epilogue, on the
        finished sum, everywhere */
     ckconv_element_op op_in, op_wei, op_out;
@@ -488,7 +494,7 @@ typedef struct ckconv_plan {
    alignment on the CPU, that of an element on a GPU.
      fwd             in wei -> out
      bwd_data        dout wei -> din
-     bwd_weight      in dout -> dwei
+     bwd_weight      in dout -> dwei [dbias]   dbias if the description has it; dwei and in may then be NULL
      conv_conv_fwd   in wei wei1 [scale shift] -> out [mid]
      groupnorm_fwd   in [gamma beta] -> out [mean inv_std]
      groupnorm_bwd   in dout [gamma beta saved_mean saved_inv_std] -> [din] [dgamma] [dbeta], at least one
@@ -501,6 +507,7 @@ typedef struct ckconv_args {
     const void *gamma, *beta, *saved_mean, *saved_inv_std;
     void *out, *din, *dwei, *mid;
     void *mean, *inv_std, *dgamma, *dbeta;
+    void *dbias;
 } ckconv_args;
 
 /* One tensor of a plan, resolved: what it would take to allocate, fill or print it. */
@@ -526,7 +533,8 @@ enum {
     CKCONV_TENSOR_CHANNEL = 9, /* scale, shift; gamma, beta, dgamma, dbeta: [G, C]; those of each
                                   image (param_per_image): [N, G, C] */
     CKCONV_TENSOR_STAT = 10,   /* mean, inv_std: [N, G] */
-    CKCONV_TENSOR_DIN = 11     /* dx of a group norm */
+    CKCONV_TENSOR_DIN = 11,    /* dx of a group norm */
+    CKCONV_TENSOR_DBIAS = 12   /* dbias: [G, K] */
 };
 
 /* One kernel launch: grid x 1 x 1 blocks of block x 1 x 1 threads, one struct by value as argument. */
@@ -607,6 +615,10 @@ CKCONV_API ckconv_status ckconv_bwd_data(const ckconv_conv_desc *desc, void *din
 CKCONV_API ckconv_status ckconv_bwd_weight(const ckconv_conv_desc *desc, const void *in, void *dwei,
                                            const void *dout, void *workspace, size_t workspace_bytes,
                                            void *stream, ckconv_error *err);
+/* dbias alone; desc->dbias 0: f32 (f64 of f64, i32 of i8). */
+CKCONV_API ckconv_status ckconv_bwd_bias(const ckconv_conv_desc *desc, const void *dout, void *dbias,
+                                         void *workspace, size_t workspace_bytes, void *stream,
+                                         ckconv_error *err);
 CKCONV_API ckconv_status ckconv_conv_conv_fwd(const ckconv_conv_conv_desc *desc, const void *in,
                                               const void *wei0, const void *wei1, void *out, void *workspace,
                                               size_t workspace_bytes, void *stream, ckconv_error *err);
@@ -764,6 +776,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)
 #pragma push_macro("A")
 #undef A
+#pragma push_macro("ACCUMULATE")
+#undef ACCUMULATE
 #pragma push_macro("ACROSS")
 #undef ACROSS
 #pragma push_macro("ACROSS_STRIPS")
@@ -1018,6 +1032,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef KB
 #pragma push_macro("KEPT")
 #undef KEPT
+#pragma push_macro("KINDS")
+#undef KINDS
 #pragma push_macro("KT")
 #undef KT
 #pragma push_macro("L")
@@ -1038,6 +1054,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef LEAKY_RELU
 #pragma push_macro("LEAST")
 #undef LEAST
+#pragma push_macro("LEFT")
+#undef LEFT
 #pragma push_macro("LIE")
 #undef LIE
 #pragma push_macro("LINE")
@@ -1104,6 +1122,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef OUT
 #pragma push_macro("OUTSIDE")
 #undef OUTSIDE
+#pragma push_macro("OWN")
+#undef OWN
 #pragma push_macro("P")
 #undef P
 #pragma push_macro("PA")
@@ -1222,6 +1242,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef SEGMENT
 #pragma push_macro("SEVERAL")
 #undef SEVERAL
+#pragma push_macro("SHARE")
+#undef SHARE
 #pragma push_macro("SHARED")
 #undef SHARED
 #pragma push_macro("SHIFT")
@@ -1284,6 +1306,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef STORED
 #pragma push_macro("STRAIGHT")
 #undef STRAIGHT
+#pragma push_macro("STRETCH")
+#undef STRETCH
 #pragma push_macro("STRETCHES")
 #undef STRETCHES
 #pragma push_macro("STRIDE")
@@ -1360,6 +1384,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef WAVE
 #pragma push_macro("WAVES")
 #undef WAVES
+#pragma push_macro("WAYS")
+#undef WAYS
 #pragma push_macro("WEIGHT")
 #undef WEIGHT
 #pragma push_macro("WEIGHT_DEPTH_")
@@ -2408,7 +2434,9 @@ CKCONV_API void ckconv_to_double(ckconv_dtype dtype, const void *src, double *ds
 */
 /* Sums: what z is. ONE x; SCALED alpha * x; BILINEAR alpha * x + beta * D0; SCALE_ADD alpha * x + D0; ADD x
    and all D tensors, in their order; AFTER x + D0, and D1 is added behind the activation; AFFINE x * D0 + D1;
-   GRADIENT x times the activation's derivative where D0 says (see ckconv.h). */
+   GRADIENT x times the activation's derivative where D0 says (see ckconv.h). From BILINEAR on they belong to
+   the written tensor. ACCUMULATE has no D tensor of the caller's: checks make it BIAS, with the written
+   tensor for D0. */
 enum {
     CKCI_SUM_ONE,
     CKCI_SUM_SCALED,
@@ -2445,6 +2473,7 @@ enum {
     X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0)                                                 \
     X(SCALE_SHIFT, scale_shift, AFFINE, 2, 2, PASS, 0, 0)                                                    \
     X(SCALE_SHIFT_RELU, scale_shift_relu, AFFINE, 2, 2, RELU, 0, 0)                                          \
+    X(ACCUMULATE, accumulate, ADD, 0, 0, PASS, 0, 0)                                                         \
     X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0)                                                        \
     X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1)                                                     \
     X(SIGMOID_BWD, sigmoid_bwd, GRADIENT, 1, 1, SIGMOID, 0, 0)                                               \
@@ -2926,6 +2955,27 @@ typedef struct ckci_gpu_share {
     ckci_divisor by_rows, by_columns;        /* of a tile */
 } ckci_gpu_share;
 
+/* dbias of bwd_weight: sums of dout's channels, [part][channel], and the vector that they go to; adds: to
+   what it holds. */
+typedef struct ckci_gpu_vector {
+    unsigned char *sums, *out; /* sums NULL: there are no parts */
+    ckconv_dtype dtype;
+    int32_t adds, channels, parts;
+} ckci_gpu_vector;
+
+/* The pass that sums them, where no tile of bwd_weight does (kernels/bias.h). */
+typedef struct ckci_gpu_bias {
+    ckci_tensor t; /* dout: axis 5 is what lies closest of positions, channels of a group are axis 2 */
+    ckci_gpu_vector o;
+    int32_t vec;   /* numbers of a load */
+    int32_t along; /* which are positions, not channels */
+    int32_t log_c; /* of a block's threads that take channels (`vec` each, unless along); others: positions */
+    int32_t tiles; /* blocks for all channels of a group */
+    int32_t part, part_rest; /* loads of positions of a part; the first part_rest parts have one more */
+    ckci_divisor by_tiles, by_g;
+    ckci_divisor count[3]; /* positions along axes 3, 4; loads along axis 5 */
+} ckci_gpu_bias;
+
 /* A convolution for the kernels. gather and direct: a is the tensor that is read (in; dout for bwd_data), b
    the weights, a row is a position of a phase, a column a channel of the written tensor, and the reduction
    runs over taps and, fastest, channels of a. bwd_weight: a is dout, b is in, a row is an output channel, a
@@ -2968,6 +3018,9 @@ typedef struct ckci_gpu_conv {
     ckci_divisor by_split, by_work;  /* matrix fwd, bwd_data: parts; tiles of one part */
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
     ckci_gpu_share share;
+    ckci_gpu_vector bias; /* matrix_weight: sums not NULL: blocks of the first columns sum dout's rows there,
+                             or to out, if that is not NULL; reduce: blocks from bias_at on add them */
+    int64_t bias_at;
     union {
         ckci_gpu_near region;
         ckci_gpu_patch patch; /* of a pair's second convolution */
@@ -3484,6 +3537,12 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(reduce_f32, WEIGHT_SUMS, 4, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                  \
     X(reduce_f64, WEIGHT_F64, 3, ckci_gpu_conv, 256, ckci_k_reduce<double>)                                  \
     X(reduce_i32, WEIGHT_I8, 1, ckci_gpu_conv, 256, ckci_k_reduce<int32_t>)                                  \
+    X(bias_f32, WEIGHT_SUMS, 2, ckci_gpu_bias, 256, ckci_k_bias<float>)                                      \
+    X(bias_f64, WEIGHT_F64, 1, ckci_gpu_bias, 256, ckci_k_bias<double>)                                      \
+    X(bias_i32, WEIGHT_I8, 2, ckci_gpu_bias, 256, ckci_k_bias<int32_t>)                                      \
+    X(bias_sum_f32, WEIGHT_SUMS, 2, ckci_gpu_bias, 256, ckci_k_bias_sum<float>)                              \
+    X(bias_sum_f64, WEIGHT_F64, 1, ckci_gpu_bias, 256, ckci_k_bias_sum<double>)                              \
+    X(bias_sum_i32, WEIGHT_I8, 2, ckci_gpu_bias, 256, ckci_k_bias_sum<int32_t>)                              \
     X(pair_f32, PAIR, 1, ckci_gpu_pair, 256, ckci_k_pair<float>)                                             \
     X(pair_matrix_f16, PAIR_F16, 3, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16>)                      \
     X(pair_matrix_bf16, PAIR_BF16, 4, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16>)                   \
@@ -3573,7 +3632,8 @@ enum {
     CKCI_ARGS_ckci_gpu_pack_data,
     CKCI_ARGS_ckci_gpu_pair,
     CKCI_ARGS_ckci_gpu_norm,
-    CKCI_ARGS_ckci_gpu_move
+    CKCI_ARGS_ckci_gpu_move,
+    CKCI_ARGS_ckci_gpu_bias
 };
 
 /* One kernel of a plan, ready to go: the only thing that the runtime's half gets to see. */
@@ -3593,6 +3653,7 @@ typedef struct ckci_launch {
         ckci_gpu_pair pair;
         ckci_gpu_norm norm;
         ckci_gpu_move move;
+        ckci_gpu_bias bias;
     } a;
 } ckci_launch;
 
@@ -4086,14 +4147,13 @@ CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const
     const ckci_element_row *row = ckci_find_element(op->kind);
     if (!row) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %d: must be 0 to 10, or on the written tensor 16 to 27 or 32 to 36",
+                         "%s%s.kind is %d: must be 0 to 10, or on the written tensor 16 to 28 or 32 to 36",
                          at, name, (int)op->kind);
     }
-    if (row->most > 0 && !written) {
-        return ckci_fail(
-            err, CKCONV_ERR_ARGUMENT,
-            "%s%s.kind is %s: operations with D tensors belong to the written tensor; here 0 to 10", at, name,
-            row->name);
+    if (row->sum >= CKCI_SUM_BILINEAR && !written) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "%s%s.kind is %s: %s belong to the written tensor; here 0 to 10", at, name,
+                         row->name, row->most > 0 ? "operations with D tensors" : "sums in place");
     }
     if (op->reserved != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.reserved is %d: must be 0 (uninitialised struct?)",
@@ -4308,6 +4368,19 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
     return CKCONV_OK;
 }
 
+/* The type of a bias gradient: that of the weights or of dout; f32, unless sums are f64 or i32; then i32. */
+CKCI_FN ckconv_status ckci_check_dbias(const char *at, const ckconv_conv_desc *d, ckconv_error *err)
+{
+    int whole = d->out.dtype == CKCONV_I8 || d->in.dtype == CKCONV_I8;
+    ckconv_dtype sums = whole ? CKCONV_I32 : d->in.dtype == CKCONV_F64 ? CKCONV_F64 : CKCONV_F32;
+    return d->dbias == 0 || d->dbias == sums || d->dbias == d->wei.dtype || d->dbias == d->out.dtype
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                           "%sdbias is %d: must be 0 (none), the type of wei or out (%s, %s) or %s", at,
+                           (int)d->dbias, ckconv_dtype_name(d->wei.dtype), ckconv_dtype_name(d->out.dtype),
+                           ckconv_dtype_name(sums));
+}
+
 /* Output size of one dimension; 0 or less when the filter does not fit. Operands are at most 2^62. */
 CKCI_FN ckconv_status ckci_check_output(const char *at, const char *sfx, const ckconv_conv_desc *d, int i,
                                         int64_t *out, ckconv_error *err)
@@ -4341,7 +4414,21 @@ typedef struct ckci_conv {
     int64_t filter[3], input[3], output[3], stride[3], dilation[3], pad[3];
     ckci_tensor t[3];
     ckci_tensor d[4];
+    ckci_tensor dbias;  /* dtype 0: not wanted. One vector along the channels, [1, 1, g*k, 1, 1, 1] */
+    int32_t accumulate; /* d[0] is the written tensor itself */
 } ckci_conv;
+
+/* What is written is added to what is there: x + D0, where D0 is the written tensor. */
+CKCI_FN void ckci_accumulate(ckci_conv *r)
+{
+    ckci_tensor *t = &r->t[ckci_written(r->op)];
+    r->accumulate = 1;
+    r->num_d = 1;
+    r->d[0] = *t;
+    memset(&r->d[0].op, 0, sizeof r->d[0].op);
+    t->op.kind = CKCONV_BIAS;
+    r->dbias.op.kind = CKCONV_BIAS;
+}
 
 /* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
 CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
@@ -4414,10 +4501,6 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4 (uninitialised struct?)",
                          at, (int)d->num_d);
     }
-    if (d->reserved != 0) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sreserved is %d: must be 0 (uninitialised struct?)", at,
-                         (int)d->reserved);
-    }
     ckci_default_conv(d, op);
     CKCI_TRY(ckci_check_sizes(at, sfx, d, err));
     CKCI_TRY(ckci_check_switches(d->in.dtype, 1, err));
@@ -4432,6 +4515,7 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
     CKCI_TRY(ckci_need_out_layout(at, &d->out, err));
     CKCI_TRY(ckci_check_tensor(at, "out", &d->out, CKCI_ROLE_ACTIVATION, rank, 0, err));
     CKCI_TRY(ckci_check_types(at, sfx, d, op, err));
+    CKCI_TRY(ckci_check_dbias(at, d, err));
     CKCI_TRY(ckci_check_element(at, "op_in", &d->op_in, w == CKCI_IN, err));
     CKCI_TRY(ckci_check_element(at, sfx[0] ? "op_wei1" : "op_wei", &d->op_wei, w == CKCI_WEI, err));
     CKCI_TRY(ckci_check_element(at, "op_out", &d->op_out, w == CKCI_OUT, err));
@@ -4490,6 +4574,16 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
         char name[8] = "d[0]";
         name[2] = (char)('0' + i);
         CKCI_TRY(ckci_resolve(at, name, &d->d[i], d->ndim, len[w], 0, &r->d[i], err));
+    }
+    if (op == CKCONV_BWD_WEIGHT && d->dbias != 0) {
+        r->dbias.dtype = r->dbias.compute = d->dbias;
+        for (int i = 0; i < 6; i++) {
+            r->dbias.len[i] = i == 2 ? r->g * r->k : 1; /* fits: dout was checked */
+            r->dbias.stride[i] = 1;
+        }
+    }
+    if (epilogue->kind == CKCONV_ACCUMULATE) {
+        ckci_accumulate(r);
     }
     return CKCONV_OK;
 }
@@ -4550,10 +4644,10 @@ CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_c
                          "conv0.num_d is %d: must be 0, D tensors belong to the pair's out", (int)c0->num_d);
     }
     const ckci_element_row *act = ckci_find_element(c0->op_out.kind);
-    if (act && act->most > 0) {
+    if (act && act->sum >= CKCI_SUM_BILINEAR) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "conv0.op_out.kind is %s: must be 0 to 10, D tensors belong to the pair's out",
-                         act->name);
+                         "conv0.op_out.kind is %s: must be 0 to 10, %s the pair's out", act->name,
+                         act->most > 0 ? "D tensors belong to" : "what adds in place is");
     }
     ckconv_dtype in = c0->in.dtype == 0 ? (ckconv_dtype)CKCONV_F32 : c0->in.dtype;
     if (c0->out.dtype != 0 && c0->out.dtype != in) {
@@ -5263,6 +5357,17 @@ CKCI_FN ckci_target ckci_make_target(const ckci_conv *p)
     return o;
 }
 
+/* dbias, which may be added to what it holds. */
+CKCI_FN ckci_target ckci_bias_target(const ckci_conv *p)
+{
+    ckci_target o;
+    memset(&o, 0, sizeof o);
+    o.t = p->dbias;
+    o.num_d = p->accumulate;
+    o.d = &p->dbias;
+    return o;
+}
+
 /* Entries of gamma, and of what is like it. */
 CKCI_FN int64_t ckci_param_count(const ckci_groupnorm *p)
 {
@@ -5307,6 +5412,47 @@ CKCI_FN ckci_groupnorm ckci_flatten_norm(const ckci_groupnorm *p)
         }
     }
     return f;
+}
+
+/* Batch and spatial axes in the order of their strides, the closest as axis 5. */
+CKCI_FN void ckci_sort_positions(ckci_tensor *t)
+{
+    static const int axis[4] = {1, 3, 4, 5};
+    for (int i = 1; i < 4; i++) {
+        for (int j = i; j > 0; j--) {
+            int far = axis[j - 1], near = axis[j];
+            /* an axis of one position lies farther out than all others */
+            int64_t a = t->len[far] > 1 ? t->stride[far] : INT64_MAX;
+            int64_t b = t->len[near] > 1 ? t->stride[near] : INT64_MAX;
+            if (b > a) {
+                int64_t len = t->len[far], stride = t->stride[far];
+                t->len[far] = t->len[near];
+                t->stride[far] = t->stride[near];
+                t->len[near] = len;
+                t->stride[near] = stride;
+            }
+        }
+    }
+}
+
+/* Axes of positions that are one, and groups whose channels follow each other. */
+CKCI_FN void ckci_join_positions(ckci_tensor *t)
+{
+    static const int axis[4] = {1, 3, 4, 5};
+    for (int i = 2; i >= 0; i--) {
+        int far = axis[i];
+        if (t->len[far] > 1 && t->stride[far] == t->len[5] * t->stride[5]) {
+            t->len[5] *= t->len[far];
+            t->len[far] = 1;
+        }
+    }
+    if (t->len[2] == 1) {
+        t->stride[2] = t->stride[0];
+    }
+    if (t->len[0] > 1 && t->stride[0] == t->len[2] * t->stride[2]) {
+        t->len[2] *= t->len[0];
+        t->len[0] = 1;
+    }
 }
 
 /* mid as a dense tensor of `positions`: logical [groups, n, per group, z, y, x], channels fastest. */
@@ -5428,6 +5574,8 @@ enum { CKCI_TUNE_KEPT = 5 };
 enum { CKCI_TUNE_TURNED = 6 };
 /* A CPU plan whose workspace is a block on the stack: its bytes; workspace_bytes is 0. */
 enum { CKCI_TUNE_STACK = 7 };
+/* bwd_weight on a GPU: its tiles sum dbias, too. */
+enum { CKCI_TUNE_BIAS = 8 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -5505,10 +5653,31 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
 
 /*------------------------------------------------------------------------------------------------------------
   >>core-mean
-  Means of group norm as two doubles, for ref/ and cpu/: both subtract the same mean from x, and both ask the
-  same question of a saved one. It needs nothing but core/math. A mean that is a single double may be as far
-  from the true one as values that differ little are from each other, and would cost them their digits.
+  Sums that keep what rounding takes from them, for ref/ and cpu/; and means of group norm as two doubles:
+  both subtract the same mean from x, and both ask the same question of a saved one. It needs nothing but
+  core/math. A mean that is a single double may be as far from the true one as values that differ little are
+  from each other, and would cost them their digits.
 */
+/* A sum, and what rounding took from it (Neumaier): a plain one of many f64 numbers would be less exact than
+   what it is to judge, or to be. */
+typedef struct ckci_kept_sum {
+    double sum, lost;
+} ckci_kept_sum;
+
+CKCI_FN void ckci_add_to_sum(ckci_kept_sum *s, double v)
+{
+    int larger = fabs(s->sum) >= fabs(v);
+    double a = larger ? s->sum : v, b = larger ? v : s->sum, next = ckci_as_written(a + b);
+    s->lost += ckci_as_written(ckci_as_written(a - next) + b);
+    s->sum = next;
+}
+
+CKCI_FN double ckci_sum_total(const ckci_kept_sum *s)
+{
+    double total = s->sum + s->lost;
+    return ckci_is_nan(total) ? s->sum : total; /* an infinite one loses NaN */
+}
+
 /* A mean, high + low: a double alone may be as far from a mean as values that differ little are. */
 typedef struct ckci_mean {
     double high, low;
@@ -5715,6 +5884,41 @@ CKCI_FN void ckci_ref_conv(const ckci_conv *p, int32_t threads)
     ckci_parallel(threads, len[0] * len[1] * len[2], ckci_ref_item, &job, NULL, 0);
 }
 
+/* dbias[channel]: dout's numbers as dwei multiplies them, but not rounded to the compute type (i8: whole). */
+CKCI_FN void ckci_ref_bias_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_ref_job *job = (const ckci_ref_job *)context;
+    ckci_tensor t = job->p->t[CKCI_OUT];
+    int64_t at[6], to[6] = {0, 0, 0, 0, 0, 0}, whole = 0;
+    ckci_kept_sum sum = {0, 0};
+    ckconv_dtype compute = t.compute == CKCONV_F64 || t.compute == CKCONV_I8 ? t.compute : CKCONV_F32;
+    (void)scratch;
+    t.compute = compute;
+    at[0] = item / t.len[2];
+    at[2] = item % t.len[2];
+    for (at[1] = 0; at[1] < t.len[1]; at[1]++) {
+        for (at[3] = 0; at[3] < t.len[3]; at[3]++) {
+            for (at[4] = 0; at[4] < t.len[4]; at[4]++) {
+                for (at[5] = 0; at[5] < t.len[5]; at[5]++) {
+                    double v = ckci_ref_value(&t, at[0], at[1], at[2], at[3], at[4], at[5]);
+                    ckci_add_to_sum(&sum, v);
+                    whole += ckci_whole(v, compute == CKCONV_I8);
+                }
+            }
+        }
+    }
+    to[2] = item;
+    ckci_ref_write(&job->target, to, ckci_sum_total(&sum), whole, compute);
+}
+
+CKCI_FN void ckci_ref_bias(const ckci_conv *p, int32_t threads)
+{
+    ckci_ref_job job;
+    job.p = p;
+    job.target = ckci_bias_target(p);
+    ckci_parallel(threads, p->g * p->k, ckci_ref_bias_item, &job, NULL, 0);
+}
+
 /* The pair without workspace: mid is computed where it is needed, CKCI_REF_MID channels at a time, for
    CKCI_REF_OUT output channels at a time. A work item owns one output position, in all channels. */
 enum { CKCI_REF_MID = CKCI_STACK / 32, CKCI_REF_OUT = CKCI_STACK / 64 };
@@ -5851,26 +6055,6 @@ typedef struct ckci_norm_job {
     const ckconv_args *args;
 } ckci_norm_job;
 
-/* A sum, and what rounding took from it (Neumaier): a plain one of many f64 numbers would be less exact than
-   the engines that it judges. */
-typedef struct ckci_ref_sum {
-    double sum, lost;
-} ckci_ref_sum;
-
-CKCI_FN void ckci_ref_add(ckci_ref_sum *s, double v)
-{
-    int larger = fabs(s->sum) >= fabs(v);
-    double a = larger ? s->sum : v, b = larger ? v : s->sum, next = ckci_as_written(a + b);
-    s->lost += ckci_as_written(ckci_as_written(a - next) + b);
-    s->sum = next;
-}
-
-CKCI_FN double ckci_ref_total(const ckci_ref_sum *s)
-{
-    double total = s->sum + s->lost;
-    return ckci_is_nan(total) ? s->sum : total; /* an infinite one loses NaN */
-}
-
 /* Mean and inverse standard deviation of (n, g), in two passes over values less a guess of the mean, at first
    one of them: equal values have that mean exactly. A saved deviation is taken; a saved mean is not, since it
    is rounded. */
@@ -5884,21 +6068,21 @@ CKCI_FN void ckci_ref_statistics(const ckci_norm_job *job, int64_t n, int64_t g,
     mean->high = ckci_ref_value(t, g, n, 0, 0, 0, 0);
     mean->low = 0;
     for (int pass = 0; pass < 2; pass++) {
-        ckci_ref_sum sum = {0, 0}, square = {0, 0};
+        ckci_kept_sum sum = {0, 0}, square = {0, 0};
         for (int64_t z = 0; z < t->len[3]; z++) {
             for (int64_t y = 0; y < t->len[4]; y++) {
                 for (int64_t x = 0; x < t->len[5]; x++) {
                     for (int64_t c = 0; c < p->c; c++) {
                         double v = ckci_less_mean(ckci_ref_value(t, g, n, c, z, y, x), mean);
-                        ckci_ref_add(&sum, v);
-                        ckci_ref_add(&square, v * v);
+                        ckci_add_to_sum(&sum, v);
+                        ckci_add_to_sum(&square, v * v);
                     }
                 }
             }
         }
-        double more = ckci_ref_total(&sum) / count;
+        double more = ckci_sum_total(&sum) / count;
         *mean = ckci_add_to_mean(mean, more);
-        variance = ckci_ref_total(&square) / count - more * more;
+        variance = ckci_sum_total(&square) / count - more * more;
     }
     if (p->op == CKCONV_GROUPNORM_BWD && job->args->saved_mean) {
         *inv_std = ckci_load(p->stat, (const unsigned char *)job->args->saved_inv_std + entry);
@@ -5971,13 +6155,13 @@ CKCI_FN void ckci_ref_norm_din_item(const void *context, int64_t item, unsigned 
     int64_t at[6];
     ckci_mean mean;
     double inv_std, xhat, count = (double)p->c * (double)p->space;
-    ckci_ref_sum a = {0, 0}, b = {0, 0};
+    ckci_kept_sum a = {0, 0}, b = {0, 0};
     (void)scratch;
     at[0] = item % p->g;
     at[1] = item / p->g;
     ckci_ref_statistics(job, at[1], at[0], &mean, &inv_std);
     for (int pass = 0; pass < 2; pass++) {
-        double mean_a = ckci_ref_total(&a) / count, mean_b = ckci_ref_total(&b) / count;
+        double mean_a = ckci_sum_total(&a) / count, mean_b = ckci_sum_total(&b) / count;
         for (at[3] = 0; at[3] < t->len[3]; at[3]++) {
             for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
                 for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
@@ -5985,8 +6169,8 @@ CKCI_FN void ckci_ref_norm_din_item(const void *context, int64_t item, unsigned 
                         double dy = ckci_ref_gradient(job, at, &mean, inv_std, &xhat);
                         dy *= ckci_param(p, job->args->gamma, at[1], at[0] * p->c + at[2], 1);
                         if (pass == 0) {
-                            ckci_ref_add(&a, dy);
-                            ckci_ref_add(&b, dy * xhat);
+                            ckci_add_to_sum(&a, dy);
+                            ckci_add_to_sum(&b, dy * xhat);
                         } else {
                             ckci_store(t->dtype,
                                        t->p + ckci_offset(t->stride, at) * (int64_t)ckci_size(t->dtype),
@@ -6007,7 +6191,7 @@ CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigne
     int64_t at[6], size = (int64_t)ckci_size(p->param);
     ckci_mean mean;
     double inv_std, xhat;
-    ckci_ref_sum dgamma = {0, 0}, dbeta = {0, 0};
+    ckci_kept_sum dgamma = {0, 0}, dbeta = {0, 0};
     (void)scratch;
     /* an item is a channel of all groups, with param_step one of an entry */
     const int64_t first = p->param_step > 0 ? item / p->param_step : 0;
@@ -6021,17 +6205,17 @@ CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigne
             for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
                 for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
                     double dy = ckci_ref_gradient(job, at, &mean, inv_std, &xhat);
-                    ckci_ref_add(&dgamma, dy * xhat);
-                    ckci_ref_add(&dbeta, dy);
+                    ckci_add_to_sum(&dgamma, dy * xhat);
+                    ckci_add_to_sum(&dbeta, dy);
                 }
             }
         }
     }
     if (job->args->dgamma) {
-        ckci_store(p->param, (unsigned char *)job->args->dgamma + item * size, ckci_ref_total(&dgamma));
+        ckci_store(p->param, (unsigned char *)job->args->dgamma + item * size, ckci_sum_total(&dgamma));
     }
     if (job->args->dbeta) {
-        ckci_store(p->param, (unsigned char *)job->args->dbeta + item * size, ckci_ref_total(&dbeta));
+        ckci_store(p->param, (unsigned char *)job->args->dbeta + item * size, ckci_sum_total(&dbeta));
     }
 }
 
@@ -11839,6 +12023,211 @@ CKCI_TURNED(direct_weight)
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>cpu-bias
+  dbias of bwd_weight: sums of dout's channels over batch and positions, in a pass of their own. An item owns
+  some neighbouring channels, or one whose positions lie side by side, and a part of the positions; its sums
+  are double, of which every CKCI_BIAS_RUN begin anew. Parts go through workspace, follow from the shape and
+  from the plan's workspace, and are added in their order; without workspace there is one.
+*/
+/* Channels, or positions in a row, that are read at a time; positions whose sums are added at a time; parts
+   at most, and positions of one at least. */
+enum { CKCI_BIAS_WIDTH = 256, CKCI_BIAS_RUN = 256, CKCI_BIAS_PARTS = 32, CKCI_BIAS_LEAST = 4096 };
+
+typedef struct ckci_bias_job {
+    ckci_tensor t; /* dout; axis 5 is what lies closest, channels are axis 2 */
+    ckci_target target;
+    const ckci_kind *kind;
+    ckci_copy_kernel widen;           /* rows of f16 or bf16, or NULL */
+    int64_t positions, parts, blocks; /* blocks of channels of a group, `width` each */
+    int64_t width;
+    int32_t along; /* positions lie side by side */
+    double *sums;  /* [part][g*k], NULL: one part */
+} ckci_bias_job;
+
+CKCI_FN int64_t ckci_bias_positions(const ckci_conv *p)
+{
+    return p->n * p->output[0] * p->output[1] * p->output[2];
+}
+
+/* Parts within `limit` bytes; one for which there is none. */
+CKCI_FN int64_t ckci_cpu_bias_parts(const ckci_conv *p, int64_t limit)
+{
+    int64_t bytes = ckci_saturating_mul(8, p->g * p->k);
+    int64_t parts = ckci_min(ckci_bias_positions(p) / CKCI_BIAS_LEAST, CKCI_BIAS_PARTS);
+    return ckci_max(ckci_min(parts, limit / ckci_max(bytes, 1)), 1);
+}
+
+CKCI_FN int64_t ckci_cpu_bias_bytes(const ckci_conv *p, int64_t limit)
+{
+    int64_t parts = ckci_cpu_bias_parts(p, limit);
+    return parts > 1 ? parts * 8 * p->g * p->k : 0;
+}
+
+/* n numbers from element `at` on, `stride` apart, with their operation, as doubles. */
+CKCI_FN void ckci_bias_read(const ckci_bias_job *job, int64_t at, int64_t stride, int64_t n, double *out)
+{
+    const ckci_tensor *t = &job->t;
+    float f[CKCI_BIAS_WIDTH];
+    int32_t whole[CKCI_BIAS_WIDTH];
+    if (job->kind->dtype == CKCONV_F64) {
+        ckci_read_d(t, at, stride, n, out);
+        return;
+    }
+    if (job->kind->dtype == CKCONV_I32) {
+        ckci_read_i(t, at, stride, n, whole);
+        for (int64_t i = 0; i < n; i++) {
+            out[i] = (double)whole[i];
+        }
+        return;
+    }
+    if (job->widen && stride == 1) {
+        job->widen(1, n, t->p + at * 2, n, f, n);
+    } else {
+        ckci_widen(t, at, stride, n, f);
+    }
+    for (int64_t i = 0; i < n && t->op.kind != CKCONV_PASS; i++) {
+        f[i] = ckci_element_f(&t->op, f[i], NULL, 0);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = (double)f[i];
+    }
+}
+
+/* Element of dout at position m of the walk: axes n, z, y, x, the last one fastest. */
+CKCI_FN int64_t ckci_bias_at(const ckci_tensor *t, int64_t m)
+{
+    static const int axis[4] = {5, 4, 3, 1};
+    int64_t at = 0;
+    for (int i = 0; i < 4; i++) {
+        int64_t len = t->len[axis[i]];
+        at += m % len * t->stride[axis[i]];
+        m /= len;
+    }
+    return at;
+}
+
+/* Finished sums of `count` channels from `channel` on to their part, or to dbias. */
+CKCI_FN void ckci_bias_put(const ckci_bias_job *job, int64_t channel, int64_t count, const double *sum)
+{
+    int64_t at[6] = {0, 0, 0, 0, 0, 0};
+    for (int64_t i = 0; i < count; i++) {
+        float f = (float)sum[i];
+        at[2] = channel + i;
+        if (job->kind->dtype == CKCONV_F64) {
+            ckci_write_d(&job->target, at, 2, 1, &sum[i]);
+        } else if (job->kind->dtype == CKCONV_I32) {
+            /* whole numbers below 2^62, modulo 2^32 */
+            uint32_t low = (uint32_t)((uint64_t)(int64_t)sum[i] & 0xffffffffu);
+            int32_t whole;
+            memcpy(&whole, &low, 4);
+            ckci_write_i(&job->target, at, 2, 1, &whole);
+        } else {
+            ckci_write_f(&job->target, at, 2, 1, &f);
+        }
+    }
+}
+
+CKCI_FN void ckci_bias_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_bias_job *job = (const ckci_bias_job *)context;
+    const ckci_tensor *t = &job->t;
+    ckci_kept_sum sum[CKCI_BIAS_WIDTH];
+    double part[CKCI_BIAS_WIDTH], row[CKCI_BIAS_WIDTH];
+    int64_t block = item % job->blocks, rest = item / job->blocks;
+    int64_t group = rest % t->len[0], slice = rest / t->len[0];
+    int64_t first = block * job->width, count = ckci_min(job->width, t->len[2] - first);
+    int64_t from = ckci_share(job->positions, (int32_t)job->parts, (int32_t)slice);
+    int64_t to = ckci_share(job->positions, (int32_t)job->parts, (int32_t)slice + 1);
+    int64_t base = group * t->stride[0] + first * t->stride[2];
+    (void)scratch;
+    memset(sum, 0, sizeof sum);
+    memset(part, 0, sizeof part);
+    for (int64_t m = from, run = 0; m < to;) {
+        if (job->along) {
+            /* one channel: its positions, up to the end of a row, on eight sums */
+            int64_t n = ckci_min(ckci_min(t->len[5] - m % t->len[5], to - m), CKCI_BIAS_WIDTH);
+            ckci_bias_read(job, base + ckci_bias_at(t, m), t->stride[5], n, row);
+            for (int64_t i = 0; i < n; i++) {
+                part[i % 8] += row[i];
+            }
+            m += n;
+            run += ckci_ceil_div(n, 8);
+        } else {
+            ckci_bias_read(job, base + ckci_bias_at(t, m), t->stride[2], count, row);
+            for (int64_t i = 0; i < count; i++) {
+                part[i] += row[i];
+            }
+            m++;
+            run++;
+        }
+        if (run >= CKCI_BIAS_RUN || m >= to) {
+            for (int64_t i = 0; i < (job->along ? 8 : count); i++) {
+                ckci_add_to_sum(&sum[job->along ? 0 : i], part[i]);
+                part[i] = 0;
+            }
+            run = 0;
+        }
+    }
+    for (int64_t i = 0; i < count; i++) {
+        row[i] = ckci_sum_total(&sum[i]);
+    }
+    int64_t channel = group * t->len[2] + first;
+    if (job->sums) {
+        memcpy(job->sums + slice * t->len[0] * t->len[2] + channel, row, (size_t)count * 8);
+    } else {
+        ckci_bias_put(job, channel, count, row);
+    }
+}
+
+/* The parts of CKCI_BIAS_WIDTH channels, in their order. */
+CKCI_FN void ckci_bias_sum_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_bias_job *job = (const ckci_bias_job *)context;
+    int64_t all = job->t.len[0] * job->t.len[2], end = ckci_min((item + 1) * CKCI_BIAS_WIDTH, all);
+    (void)scratch;
+    for (int64_t channel = item * CKCI_BIAS_WIDTH; channel < end; channel++) {
+        ckci_kept_sum sum = {0, 0};
+        for (int64_t part = 0; part < job->parts; part++) {
+            ckci_add_to_sum(&sum, job->sums[part * all + channel]);
+        }
+        double total = ckci_sum_total(&sum);
+        ckci_bias_put(job, channel, 1, &total);
+    }
+}
+
+CKCI_FN void ckci_cpu_bias(const ckci_conv *p, int32_t features, int32_t threads, int64_t limit,
+                           unsigned char *ws)
+{
+    ckci_bias_job job;
+    memset(&job, 0, sizeof job);
+    job.t = p->t[CKCI_OUT];
+    job.target = ckci_bias_target(p);
+    job.kind = ckci_find_kind(job.t.compute);
+    job.positions = ckci_bias_positions(p);
+    job.parts = ckci_cpu_bias_parts(p, limit);
+    job.sums = job.parts > 1 ? (double *)(void *)ws : NULL;
+    ckci_sort_positions(&job.t);
+    ckci_join_positions(&job.t);
+    if (job.kind->dtype == CKCONV_F32) {
+        const ckci_kernels *k = ckci_find_kernels(features, CKCONV_F32);
+        job.widen = job.t.dtype == CKCONV_F16 ? k->widen16 : job.t.dtype == CKCONV_BF16 ? k->widen : NULL;
+    }
+    job.along = job.t.len[2] == 1 || (job.t.len[5] > 1 && job.t.stride[5] < job.t.stride[2]);
+    job.width = job.along ? 1 : CKCI_BIAS_WIDTH;
+    /* as many items as there are parts, at least: narrower blocks where there are no parts */
+    while (job.width > 16 && job.parts == 1 && ckci_ceil_div(job.t.len[2], job.width) < 32) {
+        job.width /= 2;
+    }
+    job.blocks = ckci_ceil_div(job.t.len[2], job.width);
+    ckci_parallel(threads, job.blocks * job.t.len[0] * job.parts, ckci_bias_item, &job, NULL, 0);
+    if (job.sums) {
+        ckci_parallel(threads, ckci_ceil_div(p->g * p->k, CKCI_BIAS_WIDTH), ckci_bias_sum_item, &job, NULL,
+                      0);
+    }
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>cpu-pair
   One convolution of a pair, by whichever of the two families costs less, and both of them fused: an item then
   owns a tile of output positions in all channels and keeps mid in its scratch. Without workspace for that,
@@ -14230,6 +14619,19 @@ CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
     return fits && next % 4 == 0;
 }
 
+/* Where sums of dbias go, once they lie somewhere. */
+CKCI_FN ckci_gpu_vector ckci_bias_vector(const ckci_conv *p, int64_t parts)
+{
+    ckci_gpu_vector o;
+    o.sums = NULL;
+    o.out = p->dbias.p;
+    o.dtype = p->dbias.dtype;
+    o.adds = p->accumulate;
+    o.channels = (int32_t)(p->g * p->k);
+    o.parts = (int32_t)parts;
+    return o;
+}
+
 /* The launch that adds the sums of bwd_weight's parts, [part][g][k][taps][c], in a fixed order. matrix: what
    wrote them, if a matrix kernel did; else NULL. */
 CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
@@ -14257,7 +14659,116 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const 
         k->lanes++;
     }
     l.grid = ckci_ceil_div(weights, k->o_vec ? 1024 >> k->lanes : 256);
+    if (matrix && matrix->bias.sums) {
+        k->bias = ckci_bias_vector(p, split);
+        k->bias.sums = matrix->bias.sums;
+        k->bias_at = l.grid;
+        l.grid += ckci_ceil_div(k->bias.channels, 16);
+    }
     return e->emit(e->context, &l, err);
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-bias
+  dbias on GPUs as a pass over dout of its own, before the launches of dwei: its parts lie in the workspace
+  that those use afterwards. What it takes follows from the shape and from the workspace. Tiles on matrix
+  units sum dbias with dwei instead (gpu/matrix_weight.h); then this pass runs where dwei is not wanted.
+*/
+/* Parts of the pass: eight blocks for each compute unit, none with fewer than 4096 numbers of a channel's
+   threads. */
+CKCI_FN int64_t ckci_gpu_bias_parts(const ckci_conv *p, const ckconv_device *device, int64_t blocks,
+                                    int64_t loads, int64_t lanes, int64_t limit)
+{
+    int64_t bytes = ckci_saturating_mul(p->g * p->k, ckci_conv_kind(p) == CKCONV_F64 ? 8 : 4);
+    int64_t parts = 8 * (int64_t)ckci_max(device->compute_units, 1) / ckci_max(blocks, 1);
+    parts = ckci_min(ckci_min(parts, loads / (16 * lanes)), 4096);
+    return ckci_max(ckci_min(parts, limit / ckci_max(bytes, 1)), 1);
+}
+
+/* The pass within `limit` bytes of workspace; *bytes that it takes, *grid its blocks. */
+CKCI_FN ckconv_status ckci_make_gpu_bias(const ckci_conv *p, const ckconv_device *device, int64_t limit,
+                                         ckci_gpu_bias *k, int64_t *bytes, int64_t *grid, ckconv_error *err)
+{
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    memset(k, 0, sizeof *k);
+    k->t = p->t[CKCI_OUT];
+    ckci_tensor *t = &k->t;
+    ckci_sort_positions(t);
+    ckci_join_positions(t);
+    int64_t size = (int64_t)ckci_size(t->dtype), positions = t->len[1] * t->len[3] * t->len[4] * t->len[5];
+    int64_t f64 = ckci_conv_kind(p) == CKCONV_F64, lanes = 1;
+    k->along = t->len[5] > 1 && (t->len[2] == 1 || t->stride[5] < t->stride[2]);
+    int known = t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 || t->dtype == CKCONV_BF16;
+    int64_t vec = known ? 16 / size : 1, dense = k->along ? 5 : 2;
+    int fits = (uintptr_t)t->p % 16 == 0 && t->stride[dense] == 1 && t->len[dense] % vec == 0;
+    for (int i = 0; i < 6; i++) {
+        fits = fits && (i == dense || t->len[i] <= 1 || t->stride[i] % vec == 0);
+    }
+    vec = fits ? vec : 1;
+    int64_t loads = k->along ? positions / vec : positions, units = k->along ? t->len[2] : t->len[2] / vec;
+    if (k->along) { /* as many threads along the positions as there are, up to all */
+        for (k->log_c = 8; k->log_c > 0 && lanes < loads; k->log_c--) {
+            lanes *= 2;
+        }
+    } else {
+        /* half a kilobyte of each position; without room for parts narrow blocks, so that there are some */
+        const int32_t most = limit / 8 / ckci_max(p->g * p->k, 1) > 1 ? 5 : 1;
+        while (k->log_c < most && 1 << k->log_c < units) {
+            k->log_c++;
+        }
+        lanes = 256 >> k->log_c;
+    }
+    k->vec = (int32_t)vec;
+    k->tiles = (int32_t)ckci_ceil_div(units, (int64_t)1 << k->log_c);
+    int64_t blocks = ckci_saturating_mul(k->tiles, t->len[0]);
+    int64_t parts = ckci_gpu_bias_parts(p, device, blocks, loads, lanes, limit);
+    k->part = (int32_t)(loads / parts);
+    k->part_rest = (int32_t)(loads % parts);
+    k->by_tiles = ckci_make_divisor(k->tiles);
+    k->by_g = ckci_make_divisor(t->len[0]);
+    k->count[0] = ckci_make_divisor(t->len[3]);
+    k->count[1] = ckci_make_divisor(t->len[4]);
+    k->count[2] = ckci_make_divisor(k->along ? t->len[5] / vec : t->len[5]);
+    k->o = ckci_bias_vector(p, parts);
+    *bytes = parts > 1 ? parts * p->g * p->k * (f64 ? 8 : 4) : 0;
+    *grid = ckci_saturating_mul(blocks, parts);
+    return ckci_too_many_blocks(*grid, err);
+}
+
+/* What reading dout costs beside other launches. */
+CKCI_FN double ckci_gpu_bias_cost(const ckci_conv *p, const ckconv_device *device)
+{
+    double bytes = (double)ckci_count(&p->t[CKCI_OUT]) * (double)ckci_size(p->t[CKCI_OUT].dtype);
+    return 218 * (5000 + bytes / (20 * (double)ckci_max(device->compute_units, 1)));
+}
+
+/* A launch that adds the parts in k->o. */
+CKCI_FN ckconv_status ckci_emit_bias_sum(const ckci_gpu_bias *k, ckconv_dtype kind, const ckci_emitter *e,
+                                         ckconv_error *err)
+{
+    ckci_launch l;
+    ckci_set_kernel(&l, ckci_kernel_for(kind, CKCI_KERNEL_bias_sum_f32, CKCI_KERNEL_bias_sum_f64,
+                                        CKCI_KERNEL_bias_sum_i32));
+    l.a.bias = *k;
+    l.grid = ckci_ceil_div(k->o.channels, 16);
+    return e->emit(e->context, &l, err);
+}
+
+CKCI_FN ckconv_status ckci_emit_bias(const ckconv_plan *plan, const ckci_conv *p, unsigned char *ws,
+                                     const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l;
+    int64_t bytes;
+    ckconv_dtype kind = ckci_conv_kind(p);
+    ckci_set_kernel(&l,
+                    ckci_kernel_for(kind, CKCI_KERNEL_bias_f32, CKCI_KERNEL_bias_f64, CKCI_KERNEL_bias_i32));
+    CKCI_TRY(ckci_make_gpu_bias(p, &plan->device, ckci_run_limit(plan), &l.a.bias, &bytes, &l.grid, err));
+    ckci_gpu_bias k;
+    l.a.bias.o.sums = bytes > 0 ? ws : NULL;
+    k = l.a.bias;
+    CKCI_TRY(e->emit(e->context, &l, err));
+    return bytes > 0 ? ckci_emit_bias_sum(&k, kind, e, err) : CKCONV_OK;
 }
 
 
@@ -16276,6 +16787,7 @@ typedef struct ckci_matrix {
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
+    int32_t bias;      /* bwd_weight: tiles sum dbias, too */
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
     const ckci_gpu_tile *tile;
@@ -18132,6 +18644,22 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
     return CKCONV_OK;
 }
 
+/* dbias beside the tiles of dwei: where they multiply dout's numbers as they are, in halves, and rows are
+   channels; and where their sums have room in workspace. */
+CKCI_FN void ckci_matrix_bias(const ckci_conv *p, ckci_matrix *m, int64_t limit, unsigned char *ws)
+{
+    const ckci_conv *c = &m->conv;
+    int64_t before = m->bytes, channels = p->g * p->k;
+    if (!p->dbias.dtype || m->whole || m->terms > 1 || ckci_matrix_chunk(m->type) != 8 ||
+        !p->t[CKCI_OUT].plain || c->g * c->k != channels || c->t[CKCI_OUT].len[1] == 0) {
+        return;
+    }
+    m->bias = ckci_matrix_take(m, ckci_saturating_mul(4 * channels, m->split), limit, ws,
+                               &m->l.a.conv.bias.sums, NULL) == CKCONV_OK;
+    m->bytes = m->bias ? m->bytes : before;
+    m->l.a.conv.bias.sums = m->bias ? m->l.a.conv.bias.sums : NULL;
+}
+
 /* bwd_weight. Parts of the reduction as in ckci_gpu_weight. turns: dwei may be turned after. */
 CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_device *device,
                                              ckconv_family family, const ckci_gpu_tile *tile, int32_t split_k,
@@ -18212,6 +18740,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     }
     m->split = k->split = (int32_t)split;
     k->float_parts = m->whole;
+    ckci_matrix_bias(p, m, limit, ws);
     k->o_vec = k->o.partial || ckci_weights_as_sums(&k->o.t);
     k->part = (int32_t)(positions / split);
     k->part_rest = (int32_t)(positions % split);
@@ -18264,6 +18793,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_matrix_weight(&f->p->conv, &f->plan->device, f->family, f->tile, f->split_k, f->limit, NULL,
                                 &m, &f->cost, err));
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold);
+    f->plan->tune[CKCI_TUNE_BIAS] = m.bias;
     f->plan->split_k = m.split;
     f->plan->workspace_bytes = m.bytes;
     return CKCONV_OK;
@@ -18275,9 +18805,12 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
                                               ckconv_error *err)
 {
     ckci_matrix m;
+    ckci_conv conv = p->conv;
+    const int bias = plan->tune[CKCI_TUNE_BIAS] != 0;
     double cost;
     (void)args;
-    if (ckci_matrix_weight(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, plan->split_k,
+    conv.dbias.dtype = bias ? conv.dbias.dtype : 0;
+    if (ckci_matrix_weight(&conv, &plan->device, ckci_matrix_family(&plan->device), tile, plan->split_k,
                            ckci_run_limit(plan), ws, &m, &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
         int64_t sums;
@@ -18288,6 +18821,14 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
         m.split = m.l.a.conv.split;
         m.fold = m.split > 1;
         m.l.a.conv.o.partial = sums ? ws : NULL;
+    }
+    if (bias && !m.bias) {
+        CKCI_TRY(ckci_emit_bias(plan, &p->conv, ws, e, err));
+    }
+    if (m.bias && !m.fold) { /* one part: blocks write dbias */
+        unsigned char *sums_at = m.l.a.conv.bias.sums;
+        m.l.a.conv.bias = ckci_bias_vector(&p->conv, 1);
+        m.l.a.conv.bias.sums = sums_at;
     }
     CKCI_TRY(ckci_emit_packed(plan, p, &m, e, err));
     ckci_conv sums = p->conv;
@@ -20725,6 +21266,71 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
     return index >= 0 && index < (int32_t)(sizeof table / sizeof table[0]) ? &table[index] : NULL;
 }
 
+/* Is dbias of this problem wanted? */
+CKCI_FN int ckci_has_bias(const ckconv_plan *plan, const ckci_problem *p)
+{
+    return plan->op == CKCONV_BWD_WEIGHT && p->conv.dbias.dtype != 0;
+}
+
+/* What dbias adds to an instance that fits: workspace, which it shares with dwei, launches and time. */
+CKCI_FN ckconv_status ckci_fit_bias(ckci_fit *f, ckconv_error *err)
+{
+    ckconv_plan *plan = f->plan;
+    const ckci_conv *p = &f->p->conv;
+    int64_t bytes = 0, grid;
+    if (!ckci_has_bias(plan, f->p) || plan->engine == CKCONV_ENGINE_REF) {
+        return CKCONV_OK;
+    }
+    if (plan->engine == CKCONV_ENGINE_GPU) {
+        ckci_gpu_bias k;
+        CKCI_TRY(ckci_make_gpu_bias(p, &plan->device, f->limit, &k, &bytes, &grid, err));
+        f->cost += plan->tune[CKCI_TUNE_BIAS] ? 0 : ckci_gpu_bias_cost(p, &plan->device);
+    }
+#if CKCI_HAS_CPU
+    if (plan->engine == CKCONV_ENGINE_CPU) {
+        bytes = plan->tune[CKCI_TUNE_STACK] ? 0 : ckci_cpu_bias_bytes(p, f->limit);
+        plan->launches += bytes > 0 ? 2 : 1;
+    }
+#endif
+    plan->workspace_bytes = ckci_max(plan->workspace_bytes, bytes);
+    return CKCONV_OK;
+}
+
+/* dbias on the host. */
+CKCI_FN void ckci_run_bias(const ckconv_plan *plan, const ckci_problem *p, unsigned char *ws,
+                           int32_t features)
+{
+    (void)ws;
+    (void)features;
+    if (!ckci_has_bias(plan, p)) {
+        return;
+    }
+    if (plan->engine == CKCONV_ENGINE_REF) {
+        ckci_ref_bias(&p->conv, plan->device.threads);
+    }
+#if CKCI_HAS_CPU
+    else {
+        ckci_cpu_bias(&p->conv, features, plan->device.threads, ckci_run_limit(plan), ws);
+    }
+#endif
+}
+
+/* All launches of a run: dbias first, unless the tiles of dwei sum it; alone where dwei is not wanted. */
+CKCI_FN ckconv_status ckci_list_launches(const ckconv_plan *plan, const ckci_instance *instance,
+                                         const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
+                                         const ckci_emitter *e, ckconv_error *err)
+{
+    if (ckci_has_bias(plan, p)) {
+        if (!plan->tune[CKCI_TUNE_BIAS] || !args->dwei) {
+            CKCI_TRY(ckci_emit_bias(plan, &p->conv, ws, e, err));
+        }
+        if (!args->dwei) {
+            return CKCONV_OK;
+        }
+    }
+    return instance->list(plan, p, args, ws, &instance->tile, e, err);
+}
+
 
 /*------------------------------------------------------------------------------------------------------------
   >>plan-select
@@ -20956,13 +21562,14 @@ CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p
     memset(&a, 0, sizeof a);
     a.din = a.dgamma = a.dbeta = &a;
     a.saved_mean = a.saved_inv_std = &a;
+    a.dwei = a.dbias = &a;
     c.device = &plan->device;
     c.count = 0;
     c.mid = plan->tune[CKCI_TUNE_MID] != 0;
     e.emit = ckci_count_launch;
     e.context = &c;
-    CKCI_TRY(instance->list(plan, p, &a, plan->workspace_bytes > 0 ? (unsigned char *)(uintptr_t)4096 : NULL,
-                            &instance->tile, &e, err));
+    CKCI_TRY(ckci_list_launches(
+        plan, instance, p, &a, plan->workspace_bytes > 0 ? (unsigned char *)(uintptr_t)4096 : NULL, &e, err));
     plan->launches = c.count;
     return CKCONV_OK;
 }
@@ -21055,6 +21662,10 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
                 continue;
             }
         }
+        if (ckci_fit_bias(&f, why) != CKCONV_OK) {
+            ckci_keep_reason(why, now, &rank, &reason);
+            continue;
+        }
         trial.workspace_bytes += trial.workspace_bytes > 0 ? CKCI_ALIGN : 0;
         if (found && f.cost >= best_cost) {
             continue;
@@ -21125,6 +21736,7 @@ CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *de
     memset(&o, 0, sizeof o);
     memset(part, 0, sizeof *part);
     one.conv = *p;
+    one.conv.dbias.dtype = 0; /* the whole has it */
     part->op = p->op;
     part->engine = CKCONV_ENGINE_GPU;
     part->device = *device;
@@ -21143,6 +21755,7 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
     ckci_problem one;
     memset(&none, 0, sizeof none);
     one.conv = *p;
+    one.conv.dbias.dtype = 0; /* the whole has it */
     return instance->list(part, &one, &none, ws, &instance->tile, e, err);
 }
 
@@ -21945,10 +22558,20 @@ CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list
         ckci_add_buffer(list, &count, names[i], pointers[i], ckci_span(&p->t[i]), i == w, 0, &p->t[i]);
         list[i].takes_d = i == w;
     }
-    for (int i = 0; i < p->num_d; i++) {
+    if (p->accumulate) {
+        p->d[0].p = p->t[w].p;
+    }
+    for (int i = 0; i < p->num_d && !p->accumulate; i++) {
         p->d[i].p = (unsigned char *)(uintptr_t)a->d[i];
         ckci_add_buffer(list, &count, d_names[i], a->d[i], ckci_span(&p->d[i]), 0, 0, &p->d[i]);
         list[count - 1].is_d = 1;
+    }
+    if (p->dbias.dtype) {
+        p->dbias.p = (unsigned char *)a->dbias;
+        ckci_add_buffer(list, &count, "dbias", a->dbias, ckci_span(&p->dbias), 1, 0, &p->dbias);
+        for (int i = 0; i < count && !a->dwei; i++) { /* dbias alone */
+            list[i].optional = i != CKCI_OUT && &list[i] != &list[count - 1];
+        }
     }
     return count;
 }
@@ -22159,7 +22782,7 @@ CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
     for (int i = 0; i < p->conv.num_d; i++) {
         low |= (uintptr_t)p->conv.d[i].p;
     }
-    return low % 16 == 0;
+    return low % 16 == 0 && (plan->op != CKCONV_BWD_WEIGHT || p->conv.t[CKCI_WEI].p);
 }
 
 /* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
@@ -22177,11 +22800,11 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     if ((plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) && !ckci_launches_known(plan, p)) {
         e.emit = ckci_count_launch;
         e.context = &c;
-        CKCI_TRY(instance->list(plan, p, args, ws, &instance->tile, &e, err));
+        CKCI_TRY(ckci_list_launches(plan, instance, p, args, ws, &e, err));
     }
     e.emit = ckci_launch_on_stream;
     e.context = &s;
-    return instance->list(plan, p, args, ws, &instance->tile, &e, err);
+    return ckci_list_launches(plan, instance, p, args, ws, &e, err);
 }
 
 /* A run whose workspace is a block on the stack. */
@@ -22216,6 +22839,10 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         return ckci_fail(err, CKCONV_ERR_WRONG_DEVICE,
                          "the plan uses CPU features (%d) that this CPU lacks (%d)",
                          (int)plan->device.features, (int)ckci_cpu_features());
+    }
+    ckci_run_bias(plan, &p, ws, instance->features);
+    if (ckci_has_bias(plan, &p) && !args->dwei) {
+        return ckci_ok(err);
     }
     if (plan->tune[CKCI_TUNE_STACK] > 0) {
         ckci_stack_run r;
@@ -22281,7 +22908,7 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
     e.emit = ckci_keep_launch;
     e.context = &list;
     const ckci_instance *instance = ckci_find_instance(plan->instance);
-    CKCI_TRY(instance->list(plan, &p, args, ws, &instance->tile, &e, err));
+    CKCI_TRY(ckci_list_launches(plan, instance, &p, args, ws, &e, err));
     *count = list.count;
     return ckci_ok(err);
 }
@@ -22331,6 +22958,18 @@ CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckco
     return ckci_append_sizes(text, size, at, " stride ", d->stride, d->ndim);
 }
 
+/* dbias, and how a GPU's plan computes it. */
+CKCI_FN size_t ckci_describe_bias(char *text, size_t size, size_t at, const ckconv_plan *plan,
+                                  const ckci_problem *p)
+{
+    if (!ckci_has_bias(plan, p)) {
+        return at;
+    }
+    return ckci_append(text, size, at, "; dbias %s%s", ckconv_dtype_name(p->conv.dbias.dtype),
+                       plan->tune[CKCI_TUNE_BIAS] ? ", summed by the tiles of dwei"
+                                                  : ", a pass over dout before");
+}
+
 /* One clause for ckconv_plan_describe: why this family. */
 CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
 {
@@ -22370,12 +23009,19 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
          "implicit GEMM on the matrix unit; what it does not read as it is, it packs into workspace first; "
          "parts "
          "of the reduction are added in a fixed order"}};
-    int back = plan->op == CKCONV_GROUPNORM_BWD, split = plan->split_k > 1;
+    int back = plan->op == CKCONV_GROUPNORM_BWD, split = plan->split_k > 1, bias = 0;
+    ckci_gpu_bias k;
+    int64_t bytes, grid;
+    if (ckci_has_bias(plan, p) && !plan->tune[CKCI_TUNE_BIAS] &&
+        ckci_make_gpu_bias(&p->conv, &plan->device, ckci_run_limit(plan), &k, &bytes, &grid, NULL) ==
+            CKCONV_OK) {
+        bias = bytes > 0 ? 2 : 1; /* launches */
+    }
     switch (instance->family) {
     case CKCONV_FAMILY_MFMA:
     case CKCONV_FAMILY_WMMA:
     case CKCONV_FAMILY_MMA:
-        return unit[plan->launches > 1 + split][split];
+        return unit[plan->launches > 1 + split + bias][split];
     case CKCONV_FAMILY_DIRECT:
         return instance->fit == ckci_fit_pixel ? "a product of two small matrices in one launch"
                : plan->op == CKCONV_BWD_WEIGHT
@@ -22456,11 +23102,11 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
     memset(&a, 0, sizeof a);
     a.in = a.wei = a.dout = a.wei1 = a.gamma = a.beta = place;
     a.d[0] = a.d[1] = a.d[2] = a.d[3] = place;
-    a.out = a.din = a.dwei = a.dgamma = a.dbeta = place;
+    a.out = a.din = a.dwei = a.dgamma = a.dbeta = a.dbias = place;
     (void)ckci_list_buffers(plan->op, p, &a, buffers);
     e.emit = ckci_keep_name;
     e.context = &list;
-    return instance->list(plan, p, &a, place, &instance->tile, &e, NULL) == CKCONV_OK ? list.at : at;
+    return ckci_list_launches(plan, instance, p, &a, place, &e, NULL) == CKCONV_OK ? list.at : at;
 }
 
 /* What a limit costs: the plan that would be made without one, where that takes more workspace. */
@@ -22533,6 +23179,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                          CKCI_LL(plan->workspace_bytes));
         at = ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
         at = ckci_append(text, size, at, "%s", ckci_single_text(plan, &p));
+        at = ckci_describe_bias(text, size, at, plan, &p);
         at = ckci_append_limit(plan, text, size, at);
         if (!ckci_find_architecture(plan->device.arch)) {
             at = ckci_append(text, size, at,
@@ -22556,6 +23203,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
         at = ckci_append(text, size, at, ", of copies with channels side by side");
     }
     at = ckci_append(text, size, at, "; %s", ckci_why(plan, &p, instance->family));
+    at = ckci_describe_bias(text, size, at, plan, &p);
     return ckci_append_limit(plan, text, size, at);
 }
 
@@ -22602,7 +23250,12 @@ CKCI_FN int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_
         ckci_show_tensor(&p->t[which], desc[which], d->ndim, which == w, info);
         return 1;
     }
-    if (which >= CKCONV_TENSOR_D0 && which < CKCONV_TENSOR_D0 + p->num_d) {
+    if (which == CKCONV_TENSOR_DBIAS && p->dbias.dtype) {
+        ckci_show_vector(p->dbias.dtype, p->g, p->k, info);
+        info->written = 1;
+        return 1;
+    }
+    if (which >= CKCONV_TENSOR_D0 && which < CKCONV_TENSOR_D0 + d->num_d) {
         int i = which - CKCONV_TENSOR_D0;
         ckci_show_tensor(&p->d[i], &d->d[i], d->ndim, 0, info);
         return 1;
@@ -22616,6 +23269,7 @@ CKCI_FN int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc 
     ckconv_conv_desc second;
     memset(&second, 0, sizeof second);
     second.ndim = d->conv0.ndim;
+    second.num_d = d->num_d;
     second.wei = d->wei1;
     second.out = d->out;
     memcpy(second.d, d->d, sizeof second.d);
@@ -22748,6 +23402,23 @@ CKCONV_API ckconv_status ckconv_bwd_weight(const ckconv_conv_desc *desc, const v
     a.in = in;
     a.dwei = dwei;
     a.dout = dout;
+    return ckci_call_conv(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
+}
+
+CKCONV_API ckconv_status ckconv_bwd_bias(const ckconv_conv_desc *desc, const void *dout, void *dbias,
+                                         void *workspace, size_t workspace_bytes, void *stream,
+                                         ckconv_error *err)
+{
+    ckconv_args a;
+    ckconv_conv_desc d;
+    memset(&a, 0, sizeof a);
+    a.dout = dout;
+    a.dbias = dbias;
+    if (desc && desc->dbias == 0) {
+        d = *desc;
+        d.dbias = d.in.dtype == CKCONV_F64 ? CKCONV_F64 : d.in.dtype == CKCONV_I8 ? CKCONV_I32 : CKCONV_F32;
+        desc = &d;
+    }
     return ckci_call_conv(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
@@ -23465,6 +24136,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 */
 #if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)
 #pragma pop_macro("A")
+#pragma pop_macro("ACCUMULATE")
 #pragma pop_macro("ACROSS")
 #pragma pop_macro("ACROSS_STRIPS")
 #pragma pop_macro("ADD")
@@ -23592,6 +24264,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("K")
 #pragma pop_macro("KB")
 #pragma pop_macro("KEPT")
+#pragma pop_macro("KINDS")
 #pragma pop_macro("KT")
 #pragma pop_macro("L")
 #pragma pop_macro("LA")
@@ -23602,6 +24275,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("LB")
 #pragma pop_macro("LEAKY_RELU")
 #pragma pop_macro("LEAST")
+#pragma pop_macro("LEFT")
 #pragma pop_macro("LIE")
 #pragma pop_macro("LINE")
 #pragma pop_macro("LOADED")
@@ -23635,6 +24309,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("OPS")
 #pragma pop_macro("OUT")
 #pragma pop_macro("OUTSIDE")
+#pragma pop_macro("OWN")
 #pragma pop_macro("P")
 #pragma pop_macro("PA")
 #pragma pop_macro("PACK")
@@ -23694,6 +24369,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("SECOND")
 #pragma pop_macro("SEGMENT")
 #pragma pop_macro("SEVERAL")
+#pragma pop_macro("SHARE")
 #pragma pop_macro("SHARED")
 #pragma pop_macro("SHIFT")
 #pragma pop_macro("SHIFTED")
@@ -23725,6 +24401,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("STEPS")
 #pragma pop_macro("STORED")
 #pragma pop_macro("STRAIGHT")
+#pragma pop_macro("STRETCH")
 #pragma pop_macro("STRETCHES")
 #pragma pop_macro("STRIDE")
 #pragma pop_macro("STRIP")
@@ -23763,6 +24440,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("WALKS")
 #pragma pop_macro("WAVE")
 #pragma pop_macro("WAVES")
+#pragma pop_macro("WAYS")
 #pragma pop_macro("WEIGHT")
 #pragma pop_macro("WEIGHT_DEPTH_")
 #pragma pop_macro("WEIGHT_F32")

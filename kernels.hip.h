@@ -69,6 +69,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
     >>k-unit           matrix units, one wrapper each     >>k-move           layout and type conversion
     >>k-chunks         16 bytes at a time through LDS     >>k-launch         the table expanded, launch
     >>k-matrix-gather  all three on matrix units          >>k-undef
+    >>k-bias           dbias
 */
 
 #ifndef CKCONV_IMPLEMENTATION
@@ -2452,6 +2453,246 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_gather {
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>k-bias
+  dbias of bwd_weight: dbias[channel] = sum over batch and positions of dout, where no tile of bwd_weight sums
+  it. A block owns some channels of one group and a part of the positions; its threads are channels x
+  positions, loads of 16 bytes where memory allows, and a fixed tree in LDS adds their sums. Parts lie in
+  workspace, [part][channel], and bias_sum adds them in a fixed order: 16 threads share a channel. Without
+  workspace a block has all positions. dout's operation acts on what is read; rounding to a compute type does
+  not, but i8 stays whole.
+*/
+/* A finished sum to its place: what is there is added in f32 (f64), as epilogues add. */
+template <class T> CKCI_K_FN void ckci_k_bias_put(const ckci_gpu_vector &o, int32_t channel, T sum)
+{
+    typedef typename ckci_k_real<T>::type real;
+    unsigned char *to = o.out + (int64_t)channel * ckci_k_size(o.dtype);
+    if (o.adds) {
+        const real v = (real)sum + ckci_k_load<real>(o.dtype, to);
+        if constexpr (T(0.5f) == T(0)) {
+            sum = ckci_k_int(v, -2147483648.f, 2147483648.f);
+        } else {
+            sum = v;
+        }
+    }
+    if constexpr (T(0.5f) != T(0)) {
+        ckci_k_store(o.dtype, to, sum);
+    } else if (o.dtype == CKCONV_I32) {
+        *(int32_t *)to = sum;
+    } else {
+        *to = (unsigned char)(sum < -128 ? -128 : sum > 127 ? 127 : sum);
+    }
+}
+
+/* The parts of 16 channels, `parts(channel)` of them, in fixed order; `room` holds 256. */
+template <class T, class Parts>
+CKCI_K_FN void ckci_k_bias_add(const ckci_gpu_vector &o, int32_t block, T *room, Parts parts)
+{
+    const int32_t t = (int32_t)threadIdx.x, channel = block * 16 + (t & 15);
+    const T *sums = (const T *)o.sums;
+    ckci_k_long_sums<T, 1> whole;
+    T sum = 0;
+    whole.clear();
+    const int32_t end = channel < o.channels ? parts(channel) : 0;
+    CKCI_K_UNROLL(4)
+    for (int32_t part = t >> 4; part < end; part += 16) {
+        sum = ckci_k_fma((T)1, sums[(int64_t)part * o.channels + channel], sum);
+        whole.settle(&sum);
+    }
+    whole.finish(&sum);
+    room[t] = sum;
+    for (int32_t half = 128; half >= 16; half /= 2) {
+        __syncthreads();
+        if (t < half) {
+            room[t] = ckci_k_fma((T)1, room[t + half], room[t]);
+        }
+    }
+    if (t < 16 && channel < o.channels) {
+        ckci_k_bias_put<T>(o, channel, room[t]);
+    }
+}
+
+template <class T> struct ckci_k_bias_sum {
+    struct lds {
+        T sum[256];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_bias &p, lds &m)
+    {
+        ckci_k_bias_add<T>(p.o, (int32_t)blockIdx.x, m.sum, [&](int32_t) { return p.o.parts; });
+    }
+};
+
+template <class T> struct ckci_k_bias {
+    /* numbers of a load: 16 bytes of f16, bf16, f32; of other types one */
+    enum {
+        WIDE = sizeof(T) == 4 && T(0.5f) != T(0) ? 8 : 1,
+        AHEAD = 4,
+        STRETCH = CKCI_K_STRETCH / AHEAD / 4
+    };
+    struct lds {
+        T sum[WIDE][256];
+    };
+
+    /* What a number counts for. */
+    static CKCI_K_MEMBER T value(const ckci_tensor &tensor, T x)
+    {
+        const ckci_tensor &t = ckci_k_late(tensor);
+        if (t.op.kind == CKCONV_PASS) {
+            return x;
+        }
+        if constexpr (T(0.5f) == T(0)) {
+            return ckci_k_prepare(t, x);
+        } else {
+            return ckci_k_element(t.op, x, (T)0);
+        }
+    }
+
+    static CKCI_K_MEMBER float half(int32_t dtype, uint32_t two, int high)
+    {
+        return CKCI_K_BF16(dtype == CKCONV_BF16) ? ckci_k_float(high ? two & 0xffff0000u : two << 16)
+                                                 : ckci_k_half_float(high ? two >> 16 : two & 0xffffu);
+    }
+
+    /* The numbers of a load to the sums, or all to the first one. */
+    static CKCI_K_MEMBER void add(const ckci_gpu_bias &p, const ckci_k_uint4 &raw, T (&sum)[WIDE])
+    {
+        if constexpr (WIDE == 8) {
+            const uint32_t word[4] = {raw.x, raw.y, raw.z, raw.w};
+            const bool wide = p.t.dtype == CKCONV_F32;
+            T x[8];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                x[i] = wide ? i < 4 ? ckci_k_float(word[i % 4]) : 0.f : half(p.t.dtype, word[i / 2], i % 2);
+            }
+            if (p.t.op.kind != CKCONV_PASS) {
+                CKCI_K_UNROLL(1)
+                for (int i = 0; i < p.vec; i++) {
+                    T v = 0;
+                    CKCI_K_UNROLL(8)
+                    for (int j = 0; j < 8; j++) {
+                        v = i == j ? x[j] : v;
+                    }
+                    v = value(p.t, v);
+                    CKCI_K_UNROLL(8)
+                    for (int j = 0; j < 8; j++) {
+                        x[j] = i == j ? v : x[j];
+                    }
+                }
+            }
+            if (p.along) {
+                sum[0] += ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+            } else {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < 8; i++) {
+                    sum[i] += x[i];
+                }
+            }
+        } else {
+            (void)p;
+            (void)raw;
+            (void)sum;
+        }
+    }
+
+    /* Bytes from `at` of a group's first channel to load `load` of positions. */
+    static CKCI_K_MEMBER int64_t offset(const ckci_gpu_bias &p, int32_t load)
+    {
+        const ckci_k_place q = ckci_k_decode(load, p.count[0], p.count[1], p.count[2]);
+        const int64_t *s = p.t.stride;
+        return (q.n * s[1] + q.z * s[3] + q.y * s[4] + (int64_t)q.x * (p.along ? p.vec : 1) * s[5]) *
+               ckci_k_size(p.t.dtype);
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_bias &p, lds &m)
+    {
+        const int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
+        const int32_t rest = ckci_k_divide(block, p.by_tiles), slice = ckci_k_divide(rest, p.by_g);
+        const int32_t tile = block - rest * p.tiles, group = rest - slice * (int32_t)p.by_g.d;
+        const int32_t lanes_c = 1 << p.log_c, lanes_p = 256 >> p.log_c, each = p.along ? 1 : p.vec;
+        const int32_t lane_c = p.along ? t >> (8 - p.log_c) : t & (lanes_c - 1);
+        const int32_t lane_p = p.along ? t & (lanes_p - 1) : t >> p.log_c;
+        const int32_t channel = (tile * lanes_c + lane_c) * each, channels = (int32_t)p.t.len[2];
+        const int32_t from = slice * p.part + (slice < p.part_rest ? slice : p.part_rest);
+        const int32_t to = from + p.part + (slice < p.part_rest ? 1 : 0);
+        const unsigned char *at =
+            p.t.p + (group * p.t.stride[0] + channel * p.t.stride[2]) * ckci_k_size(p.t.dtype);
+        ckci_k_long_sums<T, WIDE> whole;
+        T sum[WIDE];
+        whole.clear();
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < WIDE; i++) {
+            sum[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t load = channel < channels ? from + lane_p : to; load < to;) {
+            CKCI_K_UNROLL(1)
+            for (int32_t turn = 0; turn < STRETCH && load < to; turn++) {
+                if (WIDE == 8 && p.vec > 1) {
+                    ckci_k_uint4 raw[AHEAD] = {};
+                    CKCI_K_UNROLL(4)
+                    for (int i = 0; i < AHEAD; i++) {
+                        if (load + i * lanes_p < to) {
+                            raw[i] = *(const ckci_k_uint4 *)(at + offset(p, load + i * lanes_p));
+                        }
+                    }
+                    CKCI_K_UNROLL(4)
+                    for (int i = 0; i < AHEAD; i++) {
+                        if (load + i * lanes_p < to) {
+                            add(p, raw[i], sum);
+                        }
+                    }
+                } else {
+                    T x[AHEAD];
+                    CKCI_K_UNROLL(4)
+                    for (int i = 0; i < AHEAD; i++) {
+                        x[i] = load + i * lanes_p < to
+                                   ? ckci_k_load<T>(p.t.dtype, at + offset(p, load + i * lanes_p))
+                                   : (T)0;
+                    }
+                    CKCI_K_UNROLL(4)
+                    for (int i = 0; i < AHEAD; i++) {
+                        if (load + i * lanes_p < to) {
+                            sum[0] = ckci_k_fma((T)1, value(p.t, x[i]), sum[0]);
+                        }
+                    }
+                }
+                load += AHEAD * lanes_p;
+            }
+            whole.settle(sum);
+        }
+        whole.finish(sum);
+        const int32_t place = lane_p * lanes_c + lane_c;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < WIDE; i++) {
+            m.sum[i][place] = sum[i];
+        }
+        for (int32_t half = lanes_p / 2; half >= 1; half /= 2) {
+            __syncthreads();
+            if (lane_p < half) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < WIDE; i++) {
+                    m.sum[i][place] = ckci_k_fma((T)1, m.sum[i][place + half * lanes_c], m.sum[i][place]);
+                }
+            }
+        }
+        if (lane_p > 0) {
+            return;
+        }
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < each && channel + i < channels; i++) {
+            const int32_t out = group * channels + channel + i;
+            const T total = m.sum[i][place];
+            if (p.o.sums) {
+                ((T *)p.o.sums)[(int64_t)slice * p.o.channels + out] = total;
+            } else {
+                ckci_k_bias_put<T>(p.o, out, total);
+            }
+        }
+    }
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>k-vector-weight
   bwd_weight: dw(k, (tap, c)) = sum over positions of dout(position, k) * in(position and tap, c). A block
   owns S output channels and S columns of one group, over one part of the positions. One part: the sums go
@@ -2746,6 +2987,13 @@ template <class T> struct ckci_k_reduce {
         int64_t all = (int64_t)p.g * p.rows * p.columns;
         int64_t e = (int64_t)blockIdx.x * 256 + threadIdx.x;
         if constexpr (ckci_k_is_float<T>::YES) {
+            if (p.bias.sums && (int64_t)blockIdx.x >= p.bias_at) {
+                const int32_t block = (int32_t)((int64_t)blockIdx.x - p.bias_at);
+                /* as many parts as there are of the first weight of a row */
+                ckci_k_bias_add<T>(p.bias, block, m.sum[0],
+                                   [&](int32_t channel) { return parts(p, (int64_t)channel * p.columns); });
+                return;
+            }
             if (p.o_vec) {
                 four(p, all, m);
                 return;
@@ -3615,7 +3863,7 @@ template <int HIGH> CKCI_K_FN uint32_t ckci_k_halves(uint32_t a, uint32_t b)
   The tile loop of waves that own fragments: operands come through LDS, in steps of KB bytes, double buffered.
   It knows a unit (>>k-unit) and a loader, which brings rows and columns of any pass, and owns the sums of a
   tile until finish() hands them on, through LDS, so that stores are long. Sums are added in the order of the
-  steps.
+  steps. A loader that is BESIDE looks at each tile, too: bwd_weight's sums rows of dout for dbias.
 */
 /* A block's tile: U's fragments in TM x TN per wave, waves in WM x WN. Both operands lie in one tile, rows of
    the first, then of the second; ACROSS (1: both, 2: the second): in slabs of 64 rows, whose rows in LDS are
@@ -3718,6 +3966,9 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     CKCI_K_MEMBER void step(unsigned char *tile, Loader &loader, int32_t s)
     {
         enum { SLICES = U::KB / U::STEP };
+        if constexpr (Loader::BESIDE) {
+            loader.template beside<T>(tile);
+        }
         typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];
         static_assert(SLICES <= 4, "an index known at compile time keeps operands in registers");
         operands(tile, 0, a[0], b[0]);
@@ -3750,6 +4001,9 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             ckci_k_copies_end();
             if (s >= 0) {
                 multiply<T>(tiles + full);
+                if constexpr (Loader::BESIDE) {
+                    loader.template beside<T>(tiles + full);
+                }
             }
             full = full == 2 * G::TILE ? 0 : full + G::TILE;
             empty = empty == 2 * G::TILE ? 0 : empty + G::TILE;
@@ -4032,6 +4286,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                 ckci_k_copies_wait<AHEAD - 1>();
                 arrive();
                 multiply<T>(tiles, full);
+                if constexpr (Loader::BESIDE) {
+                    loader.template beside<T>(tiles + full);
+                }
             }
             if (s + AHEAD < steps) {
                 loader.copy(s + AHEAD, tiles + empty);
@@ -4570,6 +4827,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         B = (BN + EACH - 1) / EACH,
         SLABS = (BN + 63) / 64,
         SEGMENT = 0,
+        BESIDE = 0,
         LOOPS = U::ASYNC, /* a block may take several tiles */
         SIZE = U::SIZE    /* of an element */
     };
@@ -5299,6 +5557,8 @@ struct ckci_k_gather_reduce {
   order. Operands lie across in memory: they are turned in registers on their way to LDS or, where the unit
   takes them so, copied as they are. Long parts are summed in pieces, whose sums are added in registers or in
   the part in workspace, which is the block's own, so that a sum's error does not grow with its length.
+  dbias (p.bias.sums): blocks of a tile's first columns sum their rows of dout from LDS, [part][g][row]; for
+  the others a step costs a test. NVIDIA: one product with ones for each 16 x 16 places; AMD: additions.
 */
 template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
     const ckci_gpu_conv &p;
@@ -5377,6 +5637,33 @@ template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
     }
 };
 
+/* Does the block at these columns sum dout's rows? */
+CKCI_K_FN bool ckci_k_sums_rows(const ckci_gpu_conv &p, int32_t column0)
+{
+    return p.bias.sums && column0 == 0;
+}
+
+/* Where the sum of a row belongs: in part `part`; more: pieces before are there. */
+struct ckci_k_row_part {
+    float *first; /* of the block's rows */
+    int32_t rows; /* from there on */
+    bool more;
+
+    CKCI_K_MEMBER ckci_k_row_part(const ckci_gpu_conv &p, int32_t part, int32_t group, int32_t row0,
+                                  bool others)
+        : first((float *)p.bias.sums + (((int64_t)part * p.g + group) * p.rows + row0)), rows(p.rows - row0),
+          more(others)
+    {
+    }
+
+    CKCI_K_MEMBER void put(int32_t row, float sum) const
+    {
+        if (row < rows) {
+            first[row] = more ? first[row] + sum : sum;
+        }
+    }
+};
+
 /* A chunk of neighbouring rows or columns of bwd_weight, against a position's entry. */
 struct ckci_k_weight_column {
     int32_t offset, tap;
@@ -5436,7 +5723,10 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         ALIKE = U::WAVE / FOURS * CHUNK, /* that a wave does: of one tensor */
         FIRST = (BM + ALIKE - 1) / ALIKE * ALIKE,
         PASSES = (FIRST + BN + EACH - 1) / EACH,
-        SEGMENT = 4
+        SEGMENT = 4,
+        BESIDE = (int)SIZE == (int)CKCI_K_HALF,
+        CHUNKS = U::KB / 16,                         /* of a row in LDS */
+        OWN = BESIDE ? (BM * CHUNKS + 255) / 256 : 1 /* that a thread sums */
     };
     const ckci_gpu_conv &p;
     ckci_k_positions<KT, 1, SIZE> positions;
@@ -5444,6 +5734,8 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     ckci_k_weight_column pass[PASSES];
     const unsigned char *entries[PASSES][2]; /* of both halves of this thread's four */
     ckci_k_uint4 raw[PASSES][4];
+    bool summing; /* rows, for dbias: chunk threadIdx.x + i * 256 of all */
+    float row_sum[OWN];
 
     CKCI_K_MEMBER ckci_k_weight_chunks(const ckci_gpu_conv &conv, int32_t group, int32_t row0,
                                        int32_t column0, int32_t first, int32_t last, ckci_k_tap_entry *table)
@@ -5466,7 +5758,65 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
                                 (place() ^ (j * (FOURS / 2))) * 16;
             }
         }
+        summing = BESIDE && ckci_k_sums_rows(p, column0);
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < OWN; i++) {
+            row_sum[i] = 0;
+        }
         positions.begin();
+    }
+
+    /* Adds the chunks of rows in a tile. */
+    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile)
+    {
+        if (!summing) {
+            return;
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < OWN; i++) {
+            const int chunk = (int)threadIdx.x + i * 256;
+            if (BM * CHUNKS % 256 == 0 || chunk < BM * CHUNKS) {
+                const ckci_k_uint4 v =
+                    *(const ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(chunk / CHUNKS, chunk % CHUNKS));
+                row_sum[i] += (two<T>(v.x) + two<T>(v.y)) + (two<T>(v.z) + two<T>(v.w));
+            }
+        }
+    }
+
+    template <class T> static CKCI_K_MEMBER float two(uint32_t v)
+    {
+        if constexpr ((int)T::TYPE == (int)CKCONV_BF16) {
+            return ckci_k_float(v << 16) + ckci_k_float(v & 0xffff0000u);
+        } else {
+            return ckci_k_half_float(v & 0xffffu) + ckci_k_half_float(v >> 16);
+        }
+    }
+
+    /* All of it to the part; the tile is not needed any more. */
+    CKCI_K_MEMBER void finish_rows(unsigned char *tile, const ckci_k_row_part &to_part) const
+    {
+        float *room = (float *)tile;
+        if (!summing) {
+            return;
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < OWN; i++) {
+            const int chunk = (int)threadIdx.x + i * 256;
+            if (BM * CHUNKS % 256 == 0 || chunk < BM * CHUNKS) {
+                room[chunk] = row_sum[i];
+            }
+        }
+        __syncthreads();
+        const int row = (int)threadIdx.x;
+        if (row < BM) {
+            float sum = room[row * CHUNKS];
+            CKCI_K_UNROLL(8)
+            for (int i = 1; i < CHUNKS; i++) {
+                sum += room[row * CHUNKS + i];
+            }
+            to_part.put(row, sum);
+        }
     }
 
     /* First of the rows (columns: from FIRST on) of this thread's pass i; its positions are 4 * place to
@@ -5655,7 +6005,18 @@ struct ckci_k_weight_stride {
    slab. What it must know of a position, one thread finds out for all: each follows one of every 256, and
    hands it on through LDS, for four steps at a time, while the four before are used. */
 template <int BM, int BN> struct ckci_k_weight_slabs {
-    enum { KT = 64, FOUR = 4 * KT, ROWS = (BM + 63) / 64, COLUMNS = (BN + 63) / 64, OUTSIDE = 2 };
+    enum { KT = 64, FOUR = 4 * KT, ROWS = (BM + 63) / 64, COLUMNS = (BN + 63) / 64, OUTSIDE = 2, SUMS = 4 };
+    /* Rows for dbias, in sixteens: each of the eight waves has one, in all four places of 16 positions; of
+       what is left, LEFT of them, waves share one. */
+    enum {
+        BESIDE = 1,
+        EACH = BM / 16 / 8,
+        LEFT = BM / 16 % 8,
+        KINDS = EACH + (LEFT > 0),
+        SHARE = LEFT ? LEFT * 4 / 8 : 0, /* places of a wave */
+        WAYS = LEFT ? 8 / LEFT : 0
+    };
+    static_assert(EACH <= 1 && BM % 16 == 0, "eight waves");
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table; /* unused: 1, and OUTSIDE */
     const unsigned char *a, *b;
@@ -5664,6 +6025,7 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
     int32_t left; /* positions from the thread's next one on */
     int32_t row[ROWS];
     ckci_k_weight_column column[COLUMNS];
+    float row_sum[KINDS][2]; /* of rows lane / 4 and eight further */
 
     CKCI_K_MEMBER ckci_k_weight_slabs(const ckci_gpu_conv &conv, int32_t group, int32_t row0, int32_t column0,
                                       int32_t first, int32_t last, ckci_k_tap_entry *entries)
@@ -5689,8 +6051,79 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
             const int32_t c = chunk + i * 64;
             column[i].column(p, CKCI_K_HALF, c < BN && column0 + c < p.columns, column0 + c);
         }
+        row[0] |= ckci_k_sums_rows(p, column0) ? +SUMS : 0;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < KINDS * 2; i++) {
+            row_sum[i / 2][i % 2] = 0;
+        }
         prepare(0);
         __syncthreads();
+    }
+
+    /* A bit of a row's word, which is in a register anyway. */
+    CKCI_K_MEMBER bool summing() const
+    {
+        return (row[0] & SUMS) != 0;
+    }
+
+    /* Products with ones, whose columns are alike, in COUNT places of 16 positions from `slice` on, `step`
+       apart. Their sum is added here: the unit cuts off. */
+    template <class T, int COUNT>
+    static CKCI_K_MEMBER void add_rows(float (&sum)[2], const unsigned char *tile, int first, int slice,
+                                       int step)
+    {
+        const uint32_t one = (int)T::TYPE == (int)CKCONV_BF16 ? 0x3f803f80u : 0x3c003c00u;
+        float d[4] = {0, 0, 0, 0};
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COUNT; i++) {
+            ckci_k_mma::half<T>(d, ckci_k_mma::load_across(tile, first, (slice + i * step) * 32), one, one);
+        }
+        sum[0] += d[0];
+        sum[1] += d[2];
+    }
+
+    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile)
+    {
+        const int wave = (int)threadIdx.x / 32;
+        if (!summing()) {
+            return;
+        }
+        if constexpr (EACH > 0) {
+            add_rows<T, 4>(row_sum[0], tile, wave * 16, 0, 1);
+        }
+        if constexpr (LEFT > 0) {
+            add_rows<T, SHARE>(row_sum[KINDS - 1], tile, EACH * 128 + wave % LEFT * 16, wave / LEFT, WAYS);
+        }
+    }
+
+    CKCI_K_MEMBER void finish_rows(unsigned char *tiles, const ckci_k_row_part &to_part) const
+    {
+        float *room = (float *)tiles;
+        const int wave = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, row = (int)threadIdx.x;
+        if (!summing()) {
+            return;
+        }
+        __syncthreads();
+        if (lane % 4 == 0) {
+            float *to = room + lane / 4;
+            if constexpr (EACH > 0) {
+                to[wave * 16] = row_sum[0][0];
+                to[wave * 16 + 8] = row_sum[0][1];
+            }
+            if constexpr (LEFT > 0) { /* [way][row] behind those */
+                to[EACH * 128 + wave * 16] = row_sum[KINDS - 1][0];
+                to[EACH * 128 + wave * 16 + 8] = row_sum[KINDS - 1][1];
+            }
+        }
+        __syncthreads();
+        if (row < BM) {
+            float sum = room[row];
+            CKCI_K_UNROLL(4)
+            for (int i = 1; i < WAYS; i++) {
+                sum += row < EACH * 128 ? 0.f : room[row + i * LEFT * 16];
+            }
+            to_part.put(row, sum);
+        }
     }
 
     static CKCI_K_MEMBER ckci_k_place place(const ckci_gpu_conv &p, int32_t k)
@@ -5818,17 +6251,6 @@ CKCI_K_FN int32_t ckci_k_block_again()
 #endif
 }
 
-template <class F, class Loader, int BM, int BN, class L>
-CKCI_K_FN void ckci_k_matrix_weight_piece(const ckci_gpu_conv &p, int32_t work, int32_t from, int32_t to,
-                                          F &f, L &m)
-{
-    enum { KT = F::KB / F::SIZE };
-    const int32_t rest = ckci_k_divide(work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
-    Loader loader(p, group, (rest - group * p.tiles_m) * BM, (work - rest * p.tiles_n) * BN, from, to,
-                  m.table);
-    ckci_k_multiply_all(f, m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
-}
-
 /* What a block has of a tile: positions from .. to - 1, whose sums go to part `part`. */
 struct ckci_k_weight_share {
     int32_t work, part, from, to;
@@ -5842,6 +6264,47 @@ struct ckci_k_weight_share {
     }
 };
 
+/* A loader's sums of rows to a block's part. */
+template <int BM, class Loader>
+CKCI_K_FN void ckci_k_finish_rows(const ckci_gpu_conv &p, const ckci_k_weight_share &s, const Loader &loader,
+                                  unsigned char *tiles, bool more)
+{
+    const int32_t rest = ckci_k_divide(s.work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
+    loader.finish_rows(tiles, ckci_k_row_part(p, s.part, group, (rest - group * p.tiles_m) * BM, more));
+}
+
+template <class F, class Loader, int BM, int BN, class L>
+CKCI_K_FN void ckci_k_matrix_weight_piece(const ckci_gpu_conv &p, const ckci_k_weight_share &s, int32_t from,
+                                          int32_t to, bool more, F &f, L &m)
+{
+    enum { KT = F::KB / F::SIZE };
+    const int32_t rest = ckci_k_divide(s.work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
+    Loader loader(p, group, (rest - group * p.tiles_m) * BM, (s.work - rest * p.tiles_n) * BN, from, to,
+                  m.table);
+    ckci_k_multiply_all(f, m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
+    if constexpr (Loader::BESIDE) { /* registers are scarce: none holds this over the loop */
+        const ckci_gpu_conv &q = ckci_k_again(p);
+        if constexpr (F::SIXTEEN) {
+            ckci_k_finish_rows<BM>(q, s, loader, m.tiles, more);
+        } else {
+            ckci_k_finish_rows<BM>(q, ckci_k_weight_share(q, ckci_k_block_again()), loader, m.tiles, more);
+        }
+    }
+}
+
+/* Where there is one part, and no launch behind, a block's sums of rows go on to dbias. Their threads wrote
+   them. */
+template <int BM, int BN> CKCI_K_FN void ckci_k_rows_out(const ckci_gpu_conv &p, const ckci_k_weight_share &s)
+{
+    const int32_t rest = ckci_k_divide(s.work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
+    const int32_t row = (rest - group * p.tiles_m) * BM + (int32_t)threadIdx.x;
+    if (p.bias.out && (int32_t)threadIdx.x < BM && row < p.rows &&
+        ckci_k_sums_rows(p, (s.work - rest * p.tiles_n) * BN)) {
+        const int32_t channel = group * p.rows + row;
+        ckci_k_bias_put<float>(p.bias, channel, ((const float *)p.bias.sums)[channel]);
+    }
+}
+
 /* Positions are summed p.chain at a time (0: all), lest the error of a sum grow with their number. What one
    piece sums is added to what those before did: in registers (CKCI_MATRIX_FAR), else in memory, to the part,
    which is no other block's. */
@@ -5853,10 +6316,11 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &p, const ckci_k_
     for (;;) {
         const int32_t end = p.chain && s.to - from > p.chain ? from + p.chain : s.to;
         F f;
-        ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s.work, from, end, f, m);
+        ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s, from, end, from > s.from, f, m);
         ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, from > s.from, f, m);
         from = end;
         if (from >= s.to) {
+            ckci_k_rows_out<BM, BN>(p, s);
             return;
         }
         __syncthreads(); /* nobody is at the piece before any more */
@@ -5882,7 +6346,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
             const ckci_k_weight_share s(p, ckci_k_block_again());
             const int32_t from = s.from + done;
             const int32_t end = p.chain && s.to - from > p.chain ? from + p.chain : s.to;
-            ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s.work, from, end, f, m);
+            ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s, from, end, done > 0, f, m);
         }
         const ckci_gpu_conv &q = ckci_k_again(args);
         const ckci_k_weight_share s(q, ckci_k_block_again());
@@ -5895,9 +6359,13 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
         done += q.chain;
         __syncthreads(); /* nobody is at the piece before any more */
     }
+    const ckci_gpu_conv &p = ckci_k_again(args);
+    const ckci_k_weight_share s(p, ckci_k_block_again());
     if constexpr (FAR) {
-        const ckci_k_weight_share s(args, ckci_k_block_again());
-        ckci_k_matrix_weight_finish<F, BM, BN>(args, s.work, s.part, false, far, m);
+        ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, false, far, m);
+    }
+    if constexpr (Loader::BESIDE) {
+        ckci_k_rows_out<BM, BN>(p, s);
     }
 }
 
@@ -7924,6 +8392,9 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_single, 128, 128>
 };
 template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 192>> {
     enum { BLOCKS = 2 };
+};
+template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 32, 128>> {
+    enum { BLOCKS = 3 };
 };
 template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 64>> {
     enum { BLOCKS = 3 };

@@ -393,6 +393,7 @@ PB_FUNCTION int pb_magnitude_plan(ckconv_op op, const ckconv_conv_desc *desc, in
     d.op_out = d.op_in;
     d.compute_in = d.compute_wei = d.compute_out = 0;
     d.num_d = 0;
+    d.dbias = d.dbias ? d.in.dtype : 0;
     memset(d.d, 0, sizeof d.d);
     o.engine = hurry ? CKCONV_ENGINE_CPU : CKCONV_ENGINE_REF;
     ckconv_device_cpu(&cpu);
@@ -455,6 +456,7 @@ PB_FUNCTION void pb_bound_epilogue(pb_bound *b, const ckconv_plan *plan, const p
     const ckconv_tensor *desc;
     const ckconv_element_op *op = pb_plan_epilogue(plan, &b->num_d, &desc);
     b->op = *op;
+    b->op.kind = op->kind == CKCONV_ACCUMULATE ? CKCONV_PASS : op->kind; /* to zeros */
     for (int i = 0; i < b->num_d; i++) { /* d0 to d3 follow each other in pb_roles */
         b->d[i] = pb_view_of(data, pb_role_of(plan->op, "d0") + i);
     }
@@ -627,9 +629,12 @@ PB_FUNCTION int pb_bound_make(pb_bound *b, const ckconv_plan *plan, const pb_dat
         }
         good = pb_magnitude_run(plan->op, &plan->u.conv, from, reading, hurry, &b->held[0], err);
         if (good) {
-            b->sum = pb_view_of(&b->held[0], pb_written_role(plan));
+            int bias = pb_roles[role].which == CKCONV_TENSOR_DBIAS;
+            b->sum = pb_view_of(&b->held[0], bias ? role : pb_written_role(plan));
             b->share = pb_sum_share(pb_terms(plan->op, &plan->u.conv, plan), &reading[0], &reading[1], type);
-            pb_bound_epilogue(b, plan, data);
+            if (!bias) {
+                pb_bound_epilogue(b, plan, data);
+            }
         }
     }
     if (!good) {

@@ -466,6 +466,9 @@ static int write_files(const job *j, const pb_data *data, files *f)
         if (j->file[r] == NULL || !pb_is_written(j->op, r)) {
             continue;
         }
+        if (data->used[r] == 0) {
+            return complain("--%s: needs --dbias-dtype", pb_roles[r].name);
+        }
         ckconv_error err;
         int64_t shape[6];
         int rank = pb_torch_shape(j->op, r, &data->info[r], shape);

@@ -99,6 +99,7 @@ static const pb_option pb_options[] = {
     {"compute-wei", PB_ANY, "TYPE", NULL},
     {"compute-out", PB_ONE, "TYPE", NULL},
     {"compute-wei1", PB_CONV_CONV, "TYPE", NULL},
+    {"dbias-dtype", PB_BWD_WEIGHT, "TYPE", "also the bias gradient, of this type: f32 or that of wei or out"},
     {"strides-in", PB_ALL, "LIST", "in elements, in the order G,N,C,spatial; replaces a layout"},
     {"strides-out", PB_ALL, "LIST", "G,N,K,spatial"},
     {"strides-wei", PB_ANY, "LIST", "G,K,C,filter"},
@@ -335,7 +336,7 @@ PB_FUNCTION int pb_tensor_options(const pb_problem *p, const char *name, int ndi
 #define PB_ELEMENTS                                                                                          \
     "pass, scale, relu, clamp, sigmoid, silu, gelu, tanh, leaky_relu, hardsigmoid, hardswish, bilinear, "    \
     "scale_add, bias, bias_relu, bias_residual_relu, add, add_relu, bias_silu, bias_gelu, bias_relu_add, "   \
-    "scale_shift, scale_shift_relu, relu_bwd, clamp_bwd, sigmoid_bwd, silu_bwd, gelu_bwd"
+    "scale_shift, scale_shift_relu, accumulate, relu_bwd, clamp_bwd, sigmoid_bwd, silu_bwd, gelu_bwd"
 
 /* How many parameters and D tensors an operation takes; -1 D tensors: any number. */
 PB_FUNCTION void pb_element_needs(ckconv_element kind, int *parameters, int *d)
@@ -346,7 +347,7 @@ PB_FUNCTION void pb_element_needs(ckconv_element kind, int *parameters, int *d)
                kind == CKCONV_SCALE_SHIFT || kind == CKCONV_SCALE_SHIFT_RELU;
     int any = kind == CKCONV_ADD || kind == CKCONV_ADD_RELU;
     *parameters = one ? 1 : two ? 2 : 0;
-    *d = any ? -1 : pair ? 2 : kind >= CKCONV_BILINEAR ? 1 : 0;
+    *d = any ? -1 : pair ? 2 : kind >= CKCONV_BILINEAR && kind != CKCONV_ACCUMULATE ? 1 : 0;
 }
 
 /* "relu", "scale:2", "clamp:-1:1" */
@@ -488,7 +489,7 @@ PB_FUNCTION int pb_conv_options(const pb_problem *p, int ndim, ckconv_layout bas
            pb_tensor_options(p, single ? "out" : "mid", ndim, 1, &d->out, err) &&
            pb_dtype(p, "compute-in", &d->compute_in, err) &&
            pb_dtype(p, "compute-wei", &d->compute_wei, err) &&
-           pb_dtype(p, "compute-out", &d->compute_out, err) &&
+           pb_dtype(p, "compute-out", &d->compute_out, err) && pb_dtype(p, "dbias-dtype", &d->dbias, err) &&
            (strcmp(written, "op-in") == 0 || pb_element(p, "op-in", &d->op_in, err)) &&
            (strcmp(written, "op-wei") == 0 || pb_element(p, "op-wei", &d->op_wei, err)) &&
            (!single || strcmp(written, "op-out") == 0 || pb_element(p, "op-out", &d->op_out, err));
@@ -683,6 +684,9 @@ PB_FUNCTION const char *pb_blame(const pb_problem *p, const char *text, char *op
     if (pb_value(p, option) == NULL && (strcmp(part, "layout") == 0 || strcmp(part, "dtype") == 0)) {
         snprintf(option, size, "%s", part);
     }
+    if (strcmp(option, "dbias") == 0) {
+        snprintf(option, size, "dbias-dtype");
+    }
     if (strcmp(option, "in") == 0 || strcmp(option, "wei") == 0) { /* "in, wei, out have types ..." */
         snprintf(option, size, "dtype");
     }
@@ -823,6 +827,7 @@ PB_FUNCTION void pb_put_conv(pb_text *out, const ckconv_conv_desc *d, int single
     pb_put_dtype(out, "compute-wei", d->compute_wei);
     if (single) {
         pb_put_dtype(out, "compute-out", d->compute_out);
+        pb_put_dtype(out, "dbias-dtype", d->dbias);
     }
     pb_put_element(out, "op-in", &d->op_in);
     pb_put_element(out, "op-wei", &d->op_wei);
@@ -981,6 +986,7 @@ static const pb_role pb_roles[] = {
     {"din", CKCONV_TENSOR_IN, offsetof(ckconv_args, din), ".w....", 'i'},
     {"din", CKCONV_TENSOR_DIN, offsetof(ckconv_args, din), ".....x", 'i'},
     {"dwei", CKCONV_TENSOR_WEI, offsetof(ckconv_args, dwei), "..w...", 'w'},
+    {"dbias", CKCONV_TENSOR_DBIAS, offsetof(ckconv_args, dbias), "..x...", 'v'},
     {"mid", CKCONV_TENSOR_MID, offsetof(ckconv_args, mid), "...x..", 'i'},
     {"mean", CKCONV_TENSOR_STAT, offsetof(ckconv_args, mean), "....x.", 's'},
     {"inv-std", CKCONV_TENSOR_STAT, offsetof(ckconv_args, inv_std), "....x.", 's'},
@@ -1121,7 +1127,8 @@ PB_FUNCTION int pb_workspace(pb_data *data, int64_t bytes, ckconv_error *err)
 
 /* Allocate what a run of the plan needs. wanted: bit r set when the optional role r is to take part. share:
    data of another plan of the same problem whose host copies of the read tensors are used as they are, or
-   NULL. Read tensors are not initialised; written ones and the workspace are filled with 0xff bytes (NaN). */
+   NULL. Read tensors are not initialised; written ones (but those that are added to) and the workspace are
+   filled with 0xff bytes (NaN). */
 PB_FUNCTION int pb_alloc(pb_data *data, const ckconv_plan *plan, uint32_t wanted, const pb_data *share,
                          ckconv_error *err)
 {
@@ -1135,10 +1142,14 @@ PB_FUNCTION int pb_alloc(pb_data *data, const ckconv_plan *plan, uint32_t wanted
     }
     int gpu = data->where.kind != CKCONV_DEVICE_CPU, num_d;
     const ckconv_tensor *d;
-    pb_plan_epilogue(plan, &num_d, &d);
+    const ckconv_element_op *epilogue = pb_plan_epilogue(plan, &num_d, &d);
     for (int r = 0; r < PB_ROLES; r++) {
         char use = pb_roles[r].use[plan->op - 1];
         int optional = use == 'o' || use == 'x';
+        if (use != '.' && pb_roles[r].which == CKCONV_TENSOR_DBIAS) { /* as the description says */
+            optional = 0;
+            use = plan->u.conv.dbias == 0 ? '.' : use;
+        }
         if (use == '.' || (optional && (wanted >> r & 1) == 0) ||
             (use == 'd' && pb_roles[r].which - CKCONV_TENSOR_D0 >= num_d)) {
             continue;
@@ -1159,8 +1170,8 @@ PB_FUNCTION int pb_alloc(pb_data *data, const ckconv_plan *plan, uint32_t wanted
         if (data->host[r] == NULL || data->device[r] == NULL) {
             return pb_alloc_failed(data, err);
         }
-        if (written) {
-            memset(data->host[r], 0xff, bytes);
+        if (written) { /* what is added to holds zeros */
+            memset(data->host[r], epilogue != NULL && epilogue->kind == CKCONV_ACCUMULATE ? 0 : 0xff, bytes);
         }
         pb_set_arg(data, r);
     }

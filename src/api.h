@@ -18,7 +18,8 @@ DO THIS
 
 WHAT IT DOES
     fwd, bwd_data, bwd_weight   convolution and its two gradients; 1D, 2D, 3D; dense, grouped, depthwise;
-                                stride, dilation, different pads on both sides
+                                stride, dilation, different pads on both sides; bwd_weight may give the
+                                gradient of a bias, too, or it alone
     conv_conv_fwd               any convolution -> scale, shift, activation -> a second (1x1) convolution,
                                 with the tensor in between kept on chip
     groupnorm_fwd, _bwd         group normalisation with an optional fused activation, and its gradients;
@@ -299,6 +300,7 @@ enum {
     CKCONV_BIAS_RELU_ADD = 25,      /* max(x + D0, 0) + D1 */
     CKCONV_SCALE_SHIFT = 26,      /* x * D0 + D1: a folded or frozen batch norm, if both are CKCONV_CHANNEL */
     CKCONV_SCALE_SHIFT_RELU = 27, /* max of that and 0 */
+    CKCONV_ACCUMULATE = 28,       /* x + what the written tensor holds, without a D tensor: out +=, dwei += */
     /* gradients of activations: x is the gradient of f(z), the result that of z */
     CKCONV_RELU_BWD = 32,    /* D0 <= 0 ? 0 : x; D0: z or relu(z) */
     CKCONV_CLAMP_BWD = 33,   /* D0 <= alpha or D0 >= beta ? 0 : x; D0: z or clamp(z) */
@@ -360,7 +362,10 @@ typedef struct ckconv_element_op {
    wei[g,k,c,t] (cross-correlation), o = (input + pad_lo + pad_hi - (filter-1)*dilation - 1) / stride + 1.
    k and c count channels PER GROUP: in has g*c channels, out g*k. Spatial arrays are z,y,x: outermost first,
    and only the first ndim entries are read. Two tensors are read and one is written, by the operation:
-   fwd in, wei -> out; bwd_data out, wei -> in; bwd_weight in, out -> wei. */
+   fwd in, wei -> out; bwd_data out, wei -> in; bwd_weight in, out -> wei.
+   bwd_weight may also write dbias[g*k] = sum over n and positions of op_out(dout): of the numbers that dwei
+   multiplies, but before they are rounded to compute_out. With op_wei CKCONV_ACCUMULATE, dbias is added to
+   what it holds, too; other operations of op_wei do not touch it. */
 typedef struct ckconv_conv_desc {
     int32_t ndim;        /* 1, 2 or 3 */
     int32_t num_d;       /* D tensors that the written tensor's epilogue reads, 0..4 */
@@ -376,7 +381,8 @@ typedef struct ckconv_conv_desc {
     ckconv_tensor in, wei, out;
     ckconv_dtype compute_in, compute_wei, compute_out; /* what a read tensor is rounded to; 0: see >>types.
                                                           The written tensor's entry is not used */
-    int32_t reserved;
+    ckconv_dtype dbias; /* bwd_weight: type of the bias gradient that is written beside dwei, f32 or that of
+                           wei or out (f64: f64, i8: i32, i8); 0: none. Other operations do not use it */
     /* on a read tensor: before that rounding, never on padding; on the written tensor: the epilogue, on the
        finished sum, everywhere */
     ckconv_element_op op_in, op_wei, op_out;
@@ -484,7 +490,7 @@ typedef struct ckconv_plan {
    alignment on the CPU, that of an element on a GPU.
      fwd             in wei -> out
      bwd_data        dout wei -> din
-     bwd_weight      in dout -> dwei
+     bwd_weight      in dout -> dwei [dbias]   dbias if the description has it; dwei and in may then be NULL
      conv_conv_fwd   in wei wei1 [scale shift] -> out [mid]
      groupnorm_fwd   in [gamma beta] -> out [mean inv_std]
      groupnorm_bwd   in dout [gamma beta saved_mean saved_inv_std] -> [din] [dgamma] [dbeta], at least one
@@ -497,6 +503,7 @@ typedef struct ckconv_args {
     const void *gamma, *beta, *saved_mean, *saved_inv_std;
     void *out, *din, *dwei, *mid;
     void *mean, *inv_std, *dgamma, *dbeta;
+    void *dbias;
 } ckconv_args;
 
 /* One tensor of a plan, resolved: what it would take to allocate, fill or print it. */
@@ -522,7 +529,8 @@ enum {
     CKCONV_TENSOR_CHANNEL = 9, /* scale, shift; gamma, beta, dgamma, dbeta: [G, C]; those of each
                                   image (param_per_image): [N, G, C] */
     CKCONV_TENSOR_STAT = 10,   /* mean, inv_std: [N, G] */
-    CKCONV_TENSOR_DIN = 11     /* dx of a group norm */
+    CKCONV_TENSOR_DIN = 11,    /* dx of a group norm */
+    CKCONV_TENSOR_DBIAS = 12   /* dbias: [G, K] */
 };
 
 /* One kernel launch: grid x 1 x 1 blocks of block x 1 x 1 threads, one struct by value as argument. */
@@ -603,6 +611,10 @@ CKCONV_API ckconv_status ckconv_bwd_data(const ckconv_conv_desc *desc, void *din
 CKCONV_API ckconv_status ckconv_bwd_weight(const ckconv_conv_desc *desc, const void *in, void *dwei,
                                            const void *dout, void *workspace, size_t workspace_bytes,
                                            void *stream, ckconv_error *err);
+/* dbias alone; desc->dbias 0: f32 (f64 of f64, i32 of i8). */
+CKCONV_API ckconv_status ckconv_bwd_bias(const ckconv_conv_desc *desc, const void *dout, void *dbias,
+                                         void *workspace, size_t workspace_bytes, void *stream,
+                                         ckconv_error *err);
 CKCONV_API ckconv_status ckconv_conv_conv_fwd(const ckconv_conv_conv_desc *desc, const void *in,
                                               const void *wei0, const void *wei1, void *out, void *workspace,
                                               size_t workspace_bytes, void *stream, ckconv_error *err);

@@ -52,6 +52,7 @@ extern "C" {
 #include "cpu/direct_weight.h"
 #include "cpu/along_weight.h"
 #include "cpu/turn.h"
+#include "cpu/bias.h"
 #include "cpu/pair.h"
 #include "cpu/norm_vector.h"
 #include "cpu/norm.h"
@@ -59,6 +60,7 @@ extern "C" {
 #endif /* CKCI_HAS_CPU */
 
 #include "gpu/conv.h"
+#include "gpu/bias.h"
 #include "gpu/move.h"
 #include "gpu/depth.h"
 #include "gpu/depth_matrix.h"

@@ -8,6 +8,8 @@
 #if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)
 #pragma push_macro("A")
 #undef A
+#pragma push_macro("ACCUMULATE")
+#undef ACCUMULATE
 #pragma push_macro("ACROSS")
 #undef ACROSS
 #pragma push_macro("ACROSS_STRIPS")
@@ -262,6 +264,8 @@
 #undef KB
 #pragma push_macro("KEPT")
 #undef KEPT
+#pragma push_macro("KINDS")
+#undef KINDS
 #pragma push_macro("KT")
 #undef KT
 #pragma push_macro("L")
@@ -282,6 +286,8 @@
 #undef LEAKY_RELU
 #pragma push_macro("LEAST")
 #undef LEAST
+#pragma push_macro("LEFT")
+#undef LEFT
 #pragma push_macro("LIE")
 #undef LIE
 #pragma push_macro("LINE")
@@ -348,6 +354,8 @@
 #undef OUT
 #pragma push_macro("OUTSIDE")
 #undef OUTSIDE
+#pragma push_macro("OWN")
+#undef OWN
 #pragma push_macro("P")
 #undef P
 #pragma push_macro("PA")
@@ -466,6 +474,8 @@
 #undef SEGMENT
 #pragma push_macro("SEVERAL")
 #undef SEVERAL
+#pragma push_macro("SHARE")
+#undef SHARE
 #pragma push_macro("SHARED")
 #undef SHARED
 #pragma push_macro("SHIFT")
@@ -528,6 +538,8 @@
 #undef STORED
 #pragma push_macro("STRAIGHT")
 #undef STRAIGHT
+#pragma push_macro("STRETCH")
+#undef STRETCH
 #pragma push_macro("STRETCHES")
 #undef STRETCHES
 #pragma push_macro("STRIDE")
@@ -604,6 +616,8 @@
 #undef WAVE
 #pragma push_macro("WAVES")
 #undef WAVES
+#pragma push_macro("WAYS")
+#undef WAYS
 #pragma push_macro("WEIGHT")
 #undef WEIGHT
 #pragma push_macro("WEIGHT_DEPTH_")

@@ -68,6 +68,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
     >>k-unit           matrix units, one wrapper each     >>k-move           layout and type conversion
     >>k-chunks         16 bytes at a time through LDS     >>k-launch         the table expanded, launch
     >>k-matrix-gather  all three on matrix units          >>k-undef
+    >>k-bias           dbias
 */
 
 #ifndef CKCONV_IMPLEMENTATION
@@ -87,6 +88,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 
 #include "kernels/vector/gemm.h"
 #include "kernels/vector/gather.h"
+#include "kernels/bias.h"
 #include "kernels/vector/weight.h"
 
 #include "kernels/unit/unit.h"

@@ -157,7 +157,7 @@ static inline void small_epilogue(bytes *b, ckconv_element_op *op, int32_t *num_
         small_element(b, op);
         return;
     }
-    op->kind = test_elements[TEST_UNARY + pick(b, TEST_ELEMENTS - TEST_UNARY)].kind;
+    op->kind = test_elements[TEST_UNARY + pick(b, TEST_WITH_D - TEST_UNARY)].kind;
     op->alpha = (double)(pick(b, 5) - 2);
     op->beta = (double)(pick(b, 5) - 2);
     test_trim_element(op);

@@ -163,9 +163,11 @@ static const test_element test_elements[] = {
     {CKCONV_SIGMOID_BWD, 1, 1, 0, 0, 0},
     {CKCONV_SILU_BWD, 1, 1, 0, 0, 1},
     {CKCONV_GELU_BWD, 1, 1, 0, 0, 1},
+    {CKCONV_ACCUMULATE, 0, 0, 0, 0, 0},
 };
 #define TEST_ELEMENTS ((int)(sizeof test_elements / sizeof test_elements[0]))
 #define TEST_UNARY 11 /* the first so many of them take no D tensor */
+#define TEST_WITH_D (TEST_ELEMENTS - 1) /* and those from there to here do; the last one: test_bias.c */
 
 static inline const test_element *test_find_element(ckconv_element kind)
 {
@@ -293,6 +295,9 @@ static inline void test_print_plan(const ckconv_plan *p)
         test_print_conv(d);
         test_print_tensor("out-", "out", &d->out, d->ndim);
         test_print_compute("--compute-out", d->compute_out, d->out.dtype);
+        if (d->dbias != 0) {
+            test_print_word("--dbias-dtype", ckconv_dtype_name(d->dbias));
+        }
         test_print_element("--op-out", &d->op_out);
         test_print_d(d->d, d->num_d, d->ndim);
     }

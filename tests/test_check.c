@@ -219,13 +219,14 @@ static const rule rule_g1 = {"must divide", 1, 4, {-1, 5, INT64_MIN, INT64_MAX}}
 static const rule rule_not_negative = {"0 or more", 1, 2, {-1, INT64_MIN}};
 static const rule rule_huge = {"2^62", 1, 2, {INT64_MAX, ((int64_t)1 << 62) + 1}}; /* CKCONV_ERR_OVERFLOW */
 static const rule rule_reserved = {"must be 0", 1, 4, {1, -1, 0x5a5a5a5a, MIN_I32}};
+static const rule rule_dbias = {"must be 0 (none)", 1, 4, {-1, 11, 0x5a5a5a5a, MIN_I32}};
 static const rule rule_storage = {"storage type", 1, 7, {-1, 11, 12, 13, 99, MAX_I32, MIN_I32}};
 static const rule rule_compute = {"compute type", 1, 5, {-1, 10, 13, MAX_I32, MIN_I32}};
 static const rule rule_layout_in = {"CKCONV_NHWGC", 1, 8, {-1, 4, 5, 6, 8, 99, MAX_I32, MIN_I32}};
 static const rule rule_layout_d = {"CKCONV_CHANNEL", 1, 6, {-1, 4, 5, 8, MAX_I32, MIN_I32}};
 static const rule rule_layout_wei = {"CKCONV_GKYXC", 1, 8, {-1, 1, 2, 3, 6, 8, MAX_I32, MIN_I32}};
 static const rule rule_no_stride = {"CKCONV_STRIDED", 1, 3, {1, -1, INT64_MAX}};
-static const rule rule_kind = {"", 1, 7, {-1, 11, 15, 28, 31, MAX_I32, MIN_I32}};
+static const rule rule_kind = {"", 1, 7, {-1, 11, 15, 29, 31, MAX_I32, MIN_I32}};
 static const rule rule_kind_read = {"written tensor", 0, 7, {16, 18, 20, 22, 23, 27, 36}};
 static const rule rule_num_d = {"", 1, 4, {-1, 5, MAX_I32, MIN_I32}};
 static const rule rule_no_num_d = {"must be 0", 1, 4, {1, 4, -1, 5}};
@@ -353,7 +354,7 @@ static void add_conv(const char *prefix, size_t base, ckconv_op op)
     add(prefix, "compute_in", -1, AT(compute_in), 4, &rule_compute);
     add(prefix, "compute_wei", -1, AT(compute_wei), 4, &rule_compute);
     add(prefix, "compute_out", -1, AT(compute_out), 4, &rule_compute);
-    add(prefix, "reserved", -1, AT(reserved), 4, &rule_reserved);
+    add(prefix, "dbias", -1, AT(dbias), 4, &rule_dbias);
     add_op(prefix, "op_in", AT(op_in), op == CKCONV_BWD_DATA);
     add_op(prefix, "op_wei", AT(op_wei), op == CKCONV_BWD_WEIGHT);
     add_op(prefix, "op_out", AT(op_out), op == CKCONV_FWD || op == 0);
@@ -1719,16 +1720,16 @@ static void test_corrupt_plans(ckconv_op op)
 */
 static void test_names(void)
 {
-    static const int32_t unknown[] = {-1, 28, 99999, INT32_MAX, INT32_MIN};
+    static const int32_t unknown[] = {-1, 29, 99999, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
         CHECK(ckconv_dtype_name(unknown[i]) == NULL && ckconv_layout_name(unknown[i]) == NULL);
         CHECK(ckconv_op_name(unknown[i]) == NULL && ckconv_element_name(unknown[i]) == NULL);
         CHECK(ckconv_engine_name(unknown[i]) == NULL && ckconv_family_name(unknown[i]) == NULL);
         CHECK(ckconv_status_text(unknown[i]) != NULL && ckconv_status_text(unknown[i])[0] != 0);
-        CHECK(ckconv_instance_name(unknown[i] == 28 ? 100000 : unknown[i]) == NULL);
-        CHECK(ckconv_instance_engine(unknown[i] == 28 ? 100000 : unknown[i]) == 0);
-        CHECK(ckconv_instance_family(unknown[i] == 28 ? 100000 : unknown[i]) == 0);
-        CHECK(ckconv_instance_does(unknown[i] == 28 ? 100000 : unknown[i], CKCONV_FWD) == 0);
+        CHECK(ckconv_instance_name(unknown[i] == 29 ? 100000 : unknown[i]) == NULL);
+        CHECK(ckconv_instance_engine(unknown[i] == 29 ? 100000 : unknown[i]) == 0);
+        CHECK(ckconv_instance_family(unknown[i] == 29 ? 100000 : unknown[i]) == 0);
+        CHECK(ckconv_instance_does(unknown[i] == 29 ? 100000 : unknown[i], CKCONV_FWD) == 0);
     }
     static const char *const no[] = {"", "F16", "f", "f166", "nonsense", "nhwgc ", " "};
     for (size_t i = 0; i < sizeof no / sizeof no[0]; i++) {

@@ -198,7 +198,7 @@ static void set_d(ckconv_tensor *t, const ckconv_conv_desc *d, int w, int kind, 
 
 static void part_d(void)
 {
-    enum { KINDS = TEST_ELEMENTS - TEST_UNARY };
+    enum { KINDS = TEST_WITH_D - TEST_UNARY };
     static const ckconv_dtype d_types[10] = {
         0,         CKCONV_F32, CKCONV_F16,    CKCONV_BF16,       CKCONV_F64,
         CKCONV_I8, CKCONV_I32, CKCONV_F8E4M3, CKCONV_F8E5M2FNUZ, CKCONV_F8E5M2};
@@ -355,7 +355,7 @@ static void set_line(ckconv_tensor *t, const ckconv_conv_desc *d, int w, int for
 static void part_lines(void)
 {
     static const ckconv_dtype line_types[4] = {CKCONV_BF16, CKCONV_F16, CKCONV_F32, CKCONV_I8};
-    enum { KINDS = TEST_ELEMENTS };
+    enum { KINDS = TEST_WITH_D };
     int number = 0;
     for (int i = 0; i < KINDS * LINE_FORMS * LINE_SHAPES * 2 * 4; i++) {
         const ckconv_element kind = test_elements[i % KINDS].kind;

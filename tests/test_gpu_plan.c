@@ -1317,6 +1317,60 @@ static void test_limit_texts(void)
     }
 }
 
+/* dbias: the tiles of ResNet-50's layers sum it, without a launch more; elsewhere a pass over dout does,
+   whose sums lie in the workspace that dwei uses after it. */
+static void test_bias(void)
+{
+    static const struct {
+        int64_t g, k, c, filter, input, stride;
+        ckconv_dtype type;
+        int tiles;
+    } rows[] = {{1, 256, 64, 1, 56, 1, CKCONV_BF16, 1},  {1, 64, 64, 3, 56, 1, CKCONV_BF16, 1},
+                {1, 128, 128, 3, 56, 2, CKCONV_BF16, 1}, {1, 1024, 256, 1, 14, 1, CKCONV_F16, 1},
+                {1, 512, 512, 3, 7, 1, CKCONV_F16, 1},   {1, 2048, 512, 1, 7, 1, CKCONV_BF16, 1},
+                {1, 64, 3, 7, 224, 2, CKCONV_BF16, 0},   {512, 1, 1, 3, 14, 1, CKCONV_BF16, 0},
+                {1, 64, 64, 3, 56, 1, CKCONV_F32, 0},    {1, 64, 64, 3, 56, 1, CKCONV_F64, 0},
+                {1, 64, 64, 3, 56, 1, CKCONV_I8, 0}};
+    static const char *const archs[] = {"sm_80", "sm_90", "gfx942", "gfx1100", "gfx1201", "gfx1030"};
+    for (int i = 0; i < 11 * 6; i++) {
+        const int row = i % 11, arch = i / 11, tiles = rows[row].tiles && arch < 5;
+        const ckconv_device gpu = named(archs[arch]);
+        ckconv_plan with, without;
+        ckconv_error err;
+        ckconv_conv_desc d;
+        char text[4096];
+        memset(&d, 0, sizeof d);
+        d.ndim = 2;
+        d.g = rows[row].g;
+        d.n = 64;
+        d.k = rows[row].k;
+        d.c = rows[row].c;
+        for (int j = 0; j < 2; j++) {
+            d.filter[j] = rows[row].filter;
+            d.input[j] = rows[row].input;
+            d.stride[j] = rows[row].stride;
+            d.pad_lo[j] = d.pad_hi[j] = rows[row].filter / 2;
+        }
+        d.in.dtype = rows[row].type;
+        d.wei.dtype = rows[row].type == CKCONV_I8 ? CKCONV_I32 : 0;
+        test.plan = NULL;
+        CHECK_OK(ckconv_plan_conv(&without, CKCONV_BWD_WEIGHT, &d, NULL, &gpu, &err), err);
+        d.dbias = rows[row].type == CKCONV_I8    ? CKCONV_I32
+                  : rows[row].type == CKCONV_F64 ? CKCONV_F64
+                                                 : CKCONV_F32;
+        if (!CHECK_OK(ckconv_plan_conv(&with, CKCONV_BWD_WEIGHT, &d, NULL, &gpu, &err), err)) {
+            continue;
+        }
+        test.plan = &with;
+        ckconv_plan_describe(&with, text, sizeof text);
+        CHECK_MSG((strstr(text, "summed by the tiles") != NULL) == tiles, "%s: %s", archs[arch], text);
+        CHECK_MSG((strstr(text, "ckconv_k_bias_") != NULL) == !tiles, "%s: %s", archs[arch], text);
+        CHECK_MSG(with.launches <= without.launches + (tiles ? 0 : 2), "%s: %d launches, %d without",
+                  archs[arch], (int)with.launches, (int)without.launches);
+    }
+    test.plan = NULL;
+}
+
 int main(void)
 {
     test_begin("test_gpu_plan");
@@ -1332,6 +1386,7 @@ int main(void)
     test_large_filters();
     test_pixels();
     test_few_positions();
+    test_bias();
     test_tiles();
     test_waste();
     test_units();

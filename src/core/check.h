@@ -229,14 +229,13 @@ CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const
     const ckci_element_row *row = ckci_find_element(op->kind);
     if (!row) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %d: must be 0 to 10, or on the written tensor 16 to 27 or 32 to 36",
+                         "%s%s.kind is %d: must be 0 to 10, or on the written tensor 16 to 28 or 32 to 36",
                          at, name, (int)op->kind);
     }
-    if (row->most > 0 && !written) {
-        return ckci_fail(
-            err, CKCONV_ERR_ARGUMENT,
-            "%s%s.kind is %s: operations with D tensors belong to the written tensor; here 0 to 10", at, name,
-            row->name);
+    if (row->sum >= CKCI_SUM_BILINEAR && !written) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                         "%s%s.kind is %s: %s belong to the written tensor; here 0 to 10", at, name,
+                         row->name, row->most > 0 ? "operations with D tensors" : "sums in place");
     }
     if (op->reserved != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.reserved is %d: must be 0 (uninitialised struct?)",
@@ -451,6 +450,19 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
     return CKCONV_OK;
 }
 
+/* The type of a bias gradient: that of the weights or of dout; f32, unless sums are f64 or i32; then i32. */
+CKCI_FN ckconv_status ckci_check_dbias(const char *at, const ckconv_conv_desc *d, ckconv_error *err)
+{
+    int whole = d->out.dtype == CKCONV_I8 || d->in.dtype == CKCONV_I8;
+    ckconv_dtype sums = whole ? CKCONV_I32 : d->in.dtype == CKCONV_F64 ? CKCONV_F64 : CKCONV_F32;
+    return d->dbias == 0 || d->dbias == sums || d->dbias == d->wei.dtype || d->dbias == d->out.dtype
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                           "%sdbias is %d: must be 0 (none), the type of wei or out (%s, %s) or %s", at,
+                           (int)d->dbias, ckconv_dtype_name(d->wei.dtype), ckconv_dtype_name(d->out.dtype),
+                           ckconv_dtype_name(sums));
+}
+
 /* Output size of one dimension; 0 or less when the filter does not fit. Operands are at most 2^62. */
 CKCI_FN ckconv_status ckci_check_output(const char *at, const char *sfx, const ckconv_conv_desc *d, int i,
                                         int64_t *out, ckconv_error *err)
@@ -484,7 +496,21 @@ typedef struct ckci_conv {
     int64_t filter[3], input[3], output[3], stride[3], dilation[3], pad[3];
     ckci_tensor t[3];
     ckci_tensor d[4];
+    ckci_tensor dbias;  /* dtype 0: not wanted. One vector along the channels, [1, 1, g*k, 1, 1, 1] */
+    int32_t accumulate; /* d[0] is the written tensor itself */
 } ckci_conv;
+
+/* What is written is added to what is there: x + D0, where D0 is the written tensor. */
+CKCI_FN void ckci_accumulate(ckci_conv *r)
+{
+    ckci_tensor *t = &r->t[ckci_written(r->op)];
+    r->accumulate = 1;
+    r->num_d = 1;
+    r->d[0] = *t;
+    memset(&r->d[0].op, 0, sizeof r->d[0].op);
+    t->op.kind = CKCONV_BIAS;
+    r->dbias.op.kind = CKCONV_BIAS;
+}
 
 /* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
 CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
@@ -557,10 +583,6 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4 (uninitialised struct?)",
                          at, (int)d->num_d);
     }
-    if (d->reserved != 0) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%sreserved is %d: must be 0 (uninitialised struct?)", at,
-                         (int)d->reserved);
-    }
     ckci_default_conv(d, op);
     CKCI_TRY(ckci_check_sizes(at, sfx, d, err));
     CKCI_TRY(ckci_check_switches(d->in.dtype, 1, err));
@@ -575,6 +597,7 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
     CKCI_TRY(ckci_need_out_layout(at, &d->out, err));
     CKCI_TRY(ckci_check_tensor(at, "out", &d->out, CKCI_ROLE_ACTIVATION, rank, 0, err));
     CKCI_TRY(ckci_check_types(at, sfx, d, op, err));
+    CKCI_TRY(ckci_check_dbias(at, d, err));
     CKCI_TRY(ckci_check_element(at, "op_in", &d->op_in, w == CKCI_IN, err));
     CKCI_TRY(ckci_check_element(at, sfx[0] ? "op_wei1" : "op_wei", &d->op_wei, w == CKCI_WEI, err));
     CKCI_TRY(ckci_check_element(at, "op_out", &d->op_out, w == CKCI_OUT, err));
@@ -633,6 +656,16 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
         char name[8] = "d[0]";
         name[2] = (char)('0' + i);
         CKCI_TRY(ckci_resolve(at, name, &d->d[i], d->ndim, len[w], 0, &r->d[i], err));
+    }
+    if (op == CKCONV_BWD_WEIGHT && d->dbias != 0) {
+        r->dbias.dtype = r->dbias.compute = d->dbias;
+        for (int i = 0; i < 6; i++) {
+            r->dbias.len[i] = i == 2 ? r->g * r->k : 1; /* fits: dout was checked */
+            r->dbias.stride[i] = 1;
+        }
+    }
+    if (epilogue->kind == CKCONV_ACCUMULATE) {
+        ckci_accumulate(r);
     }
     return CKCONV_OK;
 }
@@ -693,10 +726,10 @@ CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_c
                          "conv0.num_d is %d: must be 0, D tensors belong to the pair's out", (int)c0->num_d);
     }
     const ckci_element_row *act = ckci_find_element(c0->op_out.kind);
-    if (act && act->most > 0) {
+    if (act && act->sum >= CKCI_SUM_BILINEAR) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "conv0.op_out.kind is %s: must be 0 to 10, D tensors belong to the pair's out",
-                         act->name);
+                         "conv0.op_out.kind is %s: must be 0 to 10, %s the pair's out", act->name,
+                         act->most > 0 ? "D tensors belong to" : "what adds in place is");
     }
     ckconv_dtype in = c0->in.dtype == 0 ? (ckconv_dtype)CKCONV_F32 : c0->in.dtype;
     if (c0->out.dtype != 0 && c0->out.dtype != in) {

@@ -10,7 +10,9 @@
 
 /* Sums: what z is. ONE x; SCALED alpha * x; BILINEAR alpha * x + beta * D0; SCALE_ADD alpha * x + D0; ADD x
    and all D tensors, in their order; AFTER x + D0, and D1 is added behind the activation; AFFINE x * D0 + D1;
-   GRADIENT x times the activation's derivative where D0 says (see ckconv.h). */
+   GRADIENT x times the activation's derivative where D0 says (see ckconv.h). From BILINEAR on they belong to
+   the written tensor. ACCUMULATE has no D tensor of the caller's: checks make it BIAS, with the written
+   tensor for D0. */
 enum {
     CKCI_SUM_ONE,
     CKCI_SUM_SCALED,
@@ -47,6 +49,7 @@ enum {
     X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0)                                                 \
     X(SCALE_SHIFT, scale_shift, AFFINE, 2, 2, PASS, 0, 0)                                                    \
     X(SCALE_SHIFT_RELU, scale_shift_relu, AFFINE, 2, 2, RELU, 0, 0)                                          \
+    X(ACCUMULATE, accumulate, ADD, 0, 0, PASS, 0, 0)                                                         \
     X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0)                                                        \
     X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1)                                                     \
     X(SIGMOID_BWD, sigmoid_bwd, GRADIENT, 1, 1, SIGMOID, 0, 0)                                               \

@@ -347,6 +347,17 @@ CKCI_FN ckci_target ckci_make_target(const ckci_conv *p)
     return o;
 }
 
+/* dbias, which may be added to what it holds. */
+CKCI_FN ckci_target ckci_bias_target(const ckci_conv *p)
+{
+    ckci_target o;
+    memset(&o, 0, sizeof o);
+    o.t = p->dbias;
+    o.num_d = p->accumulate;
+    o.d = &p->dbias;
+    return o;
+}
+
 /* Entries of gamma, and of what is like it. */
 CKCI_FN int64_t ckci_param_count(const ckci_groupnorm *p)
 {
@@ -391,6 +402,47 @@ CKCI_FN ckci_groupnorm ckci_flatten_norm(const ckci_groupnorm *p)
         }
     }
     return f;
+}
+
+/* Batch and spatial axes in the order of their strides, the closest as axis 5. */
+CKCI_FN void ckci_sort_positions(ckci_tensor *t)
+{
+    static const int axis[4] = {1, 3, 4, 5};
+    for (int i = 1; i < 4; i++) {
+        for (int j = i; j > 0; j--) {
+            int far = axis[j - 1], near = axis[j];
+            /* an axis of one position lies farther out than all others */
+            int64_t a = t->len[far] > 1 ? t->stride[far] : INT64_MAX;
+            int64_t b = t->len[near] > 1 ? t->stride[near] : INT64_MAX;
+            if (b > a) {
+                int64_t len = t->len[far], stride = t->stride[far];
+                t->len[far] = t->len[near];
+                t->stride[far] = t->stride[near];
+                t->len[near] = len;
+                t->stride[near] = stride;
+            }
+        }
+    }
+}
+
+/* Axes of positions that are one, and groups whose channels follow each other. */
+CKCI_FN void ckci_join_positions(ckci_tensor *t)
+{
+    static const int axis[4] = {1, 3, 4, 5};
+    for (int i = 2; i >= 0; i--) {
+        int far = axis[i];
+        if (t->len[far] > 1 && t->stride[far] == t->len[5] * t->stride[5]) {
+            t->len[5] *= t->len[far];
+            t->len[far] = 1;
+        }
+    }
+    if (t->len[2] == 1) {
+        t->stride[2] = t->stride[0];
+    }
+    if (t->len[0] > 1 && t->stride[0] == t->len[2] * t->stride[2]) {
+        t->len[2] *= t->len[0];
+        t->len[0] = 1;
+    }
 }
 
 /* mid as a dense tensor of `positions`: logical [groups, n, per group, z, y, x], channels fastest. */

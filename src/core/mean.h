@@ -1,11 +1,32 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-mean
-  Means of group norm as two doubles, for ref/ and cpu/: both subtract the same mean from x, and both ask the
-  same question of a saved one. It needs nothing but core/math. A mean that is a single double may be as far
-  from the true one as values that differ little are from each other, and would cost them their digits.
+  Sums that keep what rounding takes from them, for ref/ and cpu/; and means of group norm as two doubles:
+  both subtract the same mean from x, and both ask the same question of a saved one. It needs nothing but
+  core/math. A mean that is a single double may be as far from the true one as values that differ little are
+  from each other, and would cost them their digits.
 */
 #pragma once
 #include "core/math.h"
+
+/* A sum, and what rounding took from it (Neumaier): a plain one of many f64 numbers would be less exact than
+   what it is to judge, or to be. */
+typedef struct ckci_kept_sum {
+    double sum, lost;
+} ckci_kept_sum;
+
+CKCI_FN void ckci_add_to_sum(ckci_kept_sum *s, double v)
+{
+    int larger = fabs(s->sum) >= fabs(v);
+    double a = larger ? s->sum : v, b = larger ? v : s->sum, next = ckci_as_written(a + b);
+    s->lost += ckci_as_written(ckci_as_written(a - next) + b);
+    s->sum = next;
+}
+
+CKCI_FN double ckci_sum_total(const ckci_kept_sum *s)
+{
+    double total = s->sum + s->lost;
+    return ckci_is_nan(total) ? s->sum : total; /* an infinite one loses NaN */
+}
 
 /* A mean, high + low: a double alone may be as far from a mean as values that differ little are. */
 typedef struct ckci_mean {

@@ -19,6 +19,8 @@ enum { CKCI_TUNE_KEPT = 5 };
 enum { CKCI_TUNE_TURNED = 6 };
 /* A CPU plan whose workspace is a block on the stack: its bytes; workspace_bytes is 0. */
 enum { CKCI_TUNE_STACK = 7 };
+/* bwd_weight on a GPU: its tiles sum dbias, too. */
+enum { CKCI_TUNE_BIAS = 8 };
 
 typedef union ckci_problem {
     ckci_conv conv;

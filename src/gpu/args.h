@@ -195,6 +195,27 @@ typedef struct ckci_gpu_share {
     ckci_divisor by_rows, by_columns;        /* of a tile */
 } ckci_gpu_share;
 
+/* dbias of bwd_weight: sums of dout's channels, [part][channel], and the vector that they go to; adds: to
+   what it holds. */
+typedef struct ckci_gpu_vector {
+    unsigned char *sums, *out; /* sums NULL: there are no parts */
+    ckconv_dtype dtype;
+    int32_t adds, channels, parts;
+} ckci_gpu_vector;
+
+/* The pass that sums them, where no tile of bwd_weight does (kernels/bias.h). */
+typedef struct ckci_gpu_bias {
+    ckci_tensor t; /* dout: axis 5 is what lies closest of positions, channels of a group are axis 2 */
+    ckci_gpu_vector o;
+    int32_t vec;   /* numbers of a load */
+    int32_t along; /* which are positions, not channels */
+    int32_t log_c; /* of a block's threads that take channels (`vec` each, unless along); others: positions */
+    int32_t tiles; /* blocks for all channels of a group */
+    int32_t part, part_rest; /* loads of positions of a part; the first part_rest parts have one more */
+    ckci_divisor by_tiles, by_g;
+    ckci_divisor count[3]; /* positions along axes 3, 4; loads along axis 5 */
+} ckci_gpu_bias;
+
 /* A convolution for the kernels. gather and direct: a is the tensor that is read (in; dout for bwd_data), b
    the weights, a row is a position of a phase, a column a channel of the written tensor, and the reduction
    runs over taps and, fastest, channels of a. bwd_weight: a is dout, b is in, a row is an output channel, a
@@ -237,6 +258,9 @@ typedef struct ckci_gpu_conv {
     ckci_divisor by_split, by_work;  /* matrix fwd, bwd_data: parts; tiles of one part */
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
     ckci_gpu_share share;
+    ckci_gpu_vector bias; /* matrix_weight: sums not NULL: blocks of the first columns sum dout's rows there,
+                             or to out, if that is not NULL; reduce: blocks from bias_at on add them */
+    int64_t bias_at;
     union {
         ckci_gpu_near region;
         ckci_gpu_patch patch; /* of a pair's second convolution */

@@ -647,6 +647,19 @@ CKCI_FN int32_t ckci_weights_as_sums(const ckci_tensor *t)
     return fits && next % 4 == 0;
 }
 
+/* Where sums of dbias go, once they lie somewhere. */
+CKCI_FN ckci_gpu_vector ckci_bias_vector(const ckci_conv *p, int64_t parts)
+{
+    ckci_gpu_vector o;
+    o.sums = NULL;
+    o.out = p->dbias.p;
+    o.dtype = p->dbias.dtype;
+    o.adds = p->accumulate;
+    o.channels = (int32_t)(p->g * p->k);
+    o.parts = (int32_t)parts;
+    return o;
+}
+
 /* The launch that adds the sums of bwd_weight's parts, [part][g][k][taps][c], in a fixed order. matrix: what
    wrote them, if a matrix kernel did; else NULL. */
 CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const ckci_gpu_conv *matrix,
@@ -674,5 +687,11 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const 
         k->lanes++;
     }
     l.grid = ckci_ceil_div(weights, k->o_vec ? 1024 >> k->lanes : 256);
+    if (matrix && matrix->bias.sums) {
+        k->bias = ckci_bias_vector(p, split);
+        k->bias.sums = matrix->bias.sums;
+        k->bias_at = l.grid;
+        l.grid += ckci_ceil_div(k->bias.channels, 16);
+    }
     return e->emit(e->context, &l, err);
 }

@@ -31,6 +31,7 @@ typedef struct ckci_matrix {
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
+    int32_t bias;      /* bwd_weight: tiles sum dbias, too */
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
     const ckci_gpu_tile *tile;

@@ -6,6 +6,7 @@
   workspace before.
 */
 #pragma once
+#include "gpu/bias.h"
 #include "gpu/near.h"
 
 /* What it costs to write the sums of `split` parts and to add them. */
@@ -269,6 +270,22 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
     return CKCONV_OK;
 }
 
+/* dbias beside the tiles of dwei: where they multiply dout's numbers as they are, in halves, and rows are
+   channels; and where their sums have room in workspace. */
+CKCI_FN void ckci_matrix_bias(const ckci_conv *p, ckci_matrix *m, int64_t limit, unsigned char *ws)
+{
+    const ckci_conv *c = &m->conv;
+    int64_t before = m->bytes, channels = p->g * p->k;
+    if (!p->dbias.dtype || m->whole || m->terms > 1 || ckci_matrix_chunk(m->type) != 8 ||
+        !p->t[CKCI_OUT].plain || c->g * c->k != channels || c->t[CKCI_OUT].len[1] == 0) {
+        return;
+    }
+    m->bias = ckci_matrix_take(m, ckci_saturating_mul(4 * channels, m->split), limit, ws,
+                               &m->l.a.conv.bias.sums, NULL) == CKCONV_OK;
+    m->bytes = m->bias ? m->bytes : before;
+    m->l.a.conv.bias.sums = m->bias ? m->l.a.conv.bias.sums : NULL;
+}
+
 /* bwd_weight. Parts of the reduction as in ckci_gpu_weight. turns: dwei may be turned after. */
 CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_device *device,
                                              ckconv_family family, const ckci_gpu_tile *tile, int32_t split_k,
@@ -349,6 +366,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     }
     m->split = k->split = (int32_t)split;
     k->float_parts = m->whole;
+    ckci_matrix_bias(p, m, limit, ws);
     k->o_vec = k->o.partial || ckci_weights_as_sums(&k->o.t);
     k->part = (int32_t)(positions / split);
     k->part_rest = (int32_t)(positions % split);
@@ -401,6 +419,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_matrix_weight(&f->p->conv, &f->plan->device, f->family, f->tile, f->split_k, f->limit, NULL,
                                 &m, &f->cost, err));
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold);
+    f->plan->tune[CKCI_TUNE_BIAS] = m.bias;
     f->plan->split_k = m.split;
     f->plan->workspace_bytes = m.bytes;
     return CKCONV_OK;
@@ -412,9 +431,12 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
                                               ckconv_error *err)
 {
     ckci_matrix m;
+    ckci_conv conv = p->conv;
+    const int bias = plan->tune[CKCI_TUNE_BIAS] != 0;
     double cost;
     (void)args;
-    if (ckci_matrix_weight(&p->conv, &plan->device, ckci_matrix_family(&plan->device), tile, plan->split_k,
+    conv.dbias.dtype = bias ? conv.dbias.dtype : 0;
+    if (ckci_matrix_weight(&conv, &plan->device, ckci_matrix_family(&plan->device), tile, plan->split_k,
                            ckci_run_limit(plan), ws, &m, &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
         int64_t sums;
@@ -425,6 +447,14 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
         m.split = m.l.a.conv.split;
         m.fold = m.split > 1;
         m.l.a.conv.o.partial = sums ? ws : NULL;
+    }
+    if (bias && !m.bias) {
+        CKCI_TRY(ckci_emit_bias(plan, &p->conv, ws, e, err));
+    }
+    if (m.bias && !m.fold) { /* one part: blocks write dbias */
+        unsigned char *sums_at = m.l.a.conv.bias.sums;
+        m.l.a.conv.bias = ckci_bias_vector(&p->conv, 1);
+        m.l.a.conv.bias.sums = sums_at;
     }
     CKCI_TRY(ckci_emit_packed(plan, p, &m, e, err));
     ckci_conv sums = p->conv;

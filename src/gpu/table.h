@@ -255,6 +255,12 @@
     X(reduce_f32, WEIGHT_SUMS, 4, ckci_gpu_conv, 256, ckci_k_reduce<float>)                                  \
     X(reduce_f64, WEIGHT_F64, 3, ckci_gpu_conv, 256, ckci_k_reduce<double>)                                  \
     X(reduce_i32, WEIGHT_I8, 1, ckci_gpu_conv, 256, ckci_k_reduce<int32_t>)                                  \
+    X(bias_f32, WEIGHT_SUMS, 2, ckci_gpu_bias, 256, ckci_k_bias<float>)                                      \
+    X(bias_f64, WEIGHT_F64, 1, ckci_gpu_bias, 256, ckci_k_bias<double>)                                      \
+    X(bias_i32, WEIGHT_I8, 2, ckci_gpu_bias, 256, ckci_k_bias<int32_t>)                                      \
+    X(bias_sum_f32, WEIGHT_SUMS, 2, ckci_gpu_bias, 256, ckci_k_bias_sum<float>)                              \
+    X(bias_sum_f64, WEIGHT_F64, 1, ckci_gpu_bias, 256, ckci_k_bias_sum<double>)                              \
+    X(bias_sum_i32, WEIGHT_I8, 2, ckci_gpu_bias, 256, ckci_k_bias_sum<int32_t>)                              \
     X(pair_f32, PAIR, 1, ckci_gpu_pair, 256, ckci_k_pair<float>)                                             \
     X(pair_matrix_f16, PAIR_F16, 3, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_f16>)                      \
     X(pair_matrix_bf16, PAIR_BF16, 4, ckci_gpu_pair, 256, ckci_k_pair_matrix<ckci_k_bf16>)                   \
@@ -344,7 +350,8 @@ enum {
     CKCI_ARGS_ckci_gpu_pack_data,
     CKCI_ARGS_ckci_gpu_pair,
     CKCI_ARGS_ckci_gpu_norm,
-    CKCI_ARGS_ckci_gpu_move
+    CKCI_ARGS_ckci_gpu_move,
+    CKCI_ARGS_ckci_gpu_bias
 };
 
 /* One kernel of a plan, ready to go: the only thing that the runtime's half gets to see. */
@@ -364,6 +371,7 @@ typedef struct ckci_launch {
         ckci_gpu_pair pair;
         ckci_gpu_norm norm;
         ckci_gpu_move move;
+        ckci_gpu_bias bias;
     } a;
 } ckci_launch;
 

@@ -63,6 +63,23 @@ CKCONV_API ckconv_status ckconv_bwd_weight(const ckconv_conv_desc *desc, const v
     return ckci_call_conv(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
+CKCONV_API ckconv_status ckconv_bwd_bias(const ckconv_conv_desc *desc, const void *dout, void *dbias,
+                                         void *workspace, size_t workspace_bytes, void *stream,
+                                         ckconv_error *err)
+{
+    ckconv_args a;
+    ckconv_conv_desc d;
+    memset(&a, 0, sizeof a);
+    a.dout = dout;
+    a.dbias = dbias;
+    if (desc && desc->dbias == 0) {
+        d = *desc;
+        d.dbias = d.in.dtype == CKCONV_F64 ? CKCONV_F64 : d.in.dtype == CKCONV_I8 ? CKCONV_I32 : CKCONV_F32;
+        desc = &d;
+    }
+    return ckci_call_conv(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
+}
+
 CKCONV_API ckconv_status ckconv_conv_conv_fwd(const ckconv_conv_conv_desc *desc, const void *in,
                                               const void *wei0, const void *wei1, void *out, void *workspace,
                                               size_t workspace_bytes, void *stream, ckconv_error *err)

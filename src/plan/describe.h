@@ -45,6 +45,18 @@ CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckco
     return ckci_append_sizes(text, size, at, " stride ", d->stride, d->ndim);
 }
 
+/* dbias, and how a GPU's plan computes it. */
+CKCI_FN size_t ckci_describe_bias(char *text, size_t size, size_t at, const ckconv_plan *plan,
+                                  const ckci_problem *p)
+{
+    if (!ckci_has_bias(plan, p)) {
+        return at;
+    }
+    return ckci_append(text, size, at, "; dbias %s%s", ckconv_dtype_name(p->conv.dbias.dtype),
+                       plan->tune[CKCI_TUNE_BIAS] ? ", summed by the tiles of dwei"
+                                                  : ", a pass over dout before");
+}
+
 /* One clause for ckconv_plan_describe: why this family. */
 CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
 {
@@ -84,12 +96,19 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
          "implicit GEMM on the matrix unit; what it does not read as it is, it packs into workspace first; "
          "parts "
          "of the reduction are added in a fixed order"}};
-    int back = plan->op == CKCONV_GROUPNORM_BWD, split = plan->split_k > 1;
+    int back = plan->op == CKCONV_GROUPNORM_BWD, split = plan->split_k > 1, bias = 0;
+    ckci_gpu_bias k;
+    int64_t bytes, grid;
+    if (ckci_has_bias(plan, p) && !plan->tune[CKCI_TUNE_BIAS] &&
+        ckci_make_gpu_bias(&p->conv, &plan->device, ckci_run_limit(plan), &k, &bytes, &grid, NULL) ==
+            CKCONV_OK) {
+        bias = bytes > 0 ? 2 : 1; /* launches */
+    }
     switch (instance->family) {
     case CKCONV_FAMILY_MFMA:
     case CKCONV_FAMILY_WMMA:
     case CKCONV_FAMILY_MMA:
-        return unit[plan->launches > 1 + split][split];
+        return unit[plan->launches > 1 + split + bias][split];
     case CKCONV_FAMILY_DIRECT:
         return instance->fit == ckci_fit_pixel ? "a product of two small matrices in one launch"
                : plan->op == CKCONV_BWD_WEIGHT
@@ -170,11 +189,11 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
     memset(&a, 0, sizeof a);
     a.in = a.wei = a.dout = a.wei1 = a.gamma = a.beta = place;
     a.d[0] = a.d[1] = a.d[2] = a.d[3] = place;
-    a.out = a.din = a.dwei = a.dgamma = a.dbeta = place;
+    a.out = a.din = a.dwei = a.dgamma = a.dbeta = a.dbias = place;
     (void)ckci_list_buffers(plan->op, p, &a, buffers);
     e.emit = ckci_keep_name;
     e.context = &list;
-    return instance->list(plan, p, &a, place, &instance->tile, &e, NULL) == CKCONV_OK ? list.at : at;
+    return ckci_list_launches(plan, instance, p, &a, place, &e, NULL) == CKCONV_OK ? list.at : at;
 }
 
 /* What a limit costs: the plan that would be made without one, where that takes more workspace. */
@@ -247,6 +266,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                          CKCI_LL(plan->workspace_bytes));
         at = ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
         at = ckci_append(text, size, at, "%s", ckci_single_text(plan, &p));
+        at = ckci_describe_bias(text, size, at, plan, &p);
         at = ckci_append_limit(plan, text, size, at);
         if (!ckci_find_architecture(plan->device.arch)) {
             at = ckci_append(text, size, at,
@@ -270,6 +290,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
         at = ckci_append(text, size, at, ", of copies with channels side by side");
     }
     at = ckci_append(text, size, at, "; %s", ckci_why(plan, &p, instance->family));
+    at = ckci_describe_bias(text, size, at, plan, &p);
     return ckci_append_limit(plan, text, size, at);
 }
 
@@ -316,7 +337,12 @@ CKCI_FN int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_
         ckci_show_tensor(&p->t[which], desc[which], d->ndim, which == w, info);
         return 1;
     }
-    if (which >= CKCONV_TENSOR_D0 && which < CKCONV_TENSOR_D0 + p->num_d) {
+    if (which == CKCONV_TENSOR_DBIAS && p->dbias.dtype) {
+        ckci_show_vector(p->dbias.dtype, p->g, p->k, info);
+        info->written = 1;
+        return 1;
+    }
+    if (which >= CKCONV_TENSOR_D0 && which < CKCONV_TENSOR_D0 + d->num_d) {
         int i = which - CKCONV_TENSOR_D0;
         ckci_show_tensor(&p->d[i], &d->d[i], d->ndim, 0, info);
         return 1;
@@ -330,6 +356,7 @@ CKCI_FN int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc 
     ckconv_conv_desc second;
     memset(&second, 0, sizeof second);
     second.ndim = d->conv0.ndim;
+    second.num_d = d->num_d;
     second.wei = d->wei1;
     second.out = d->out;
     memcpy(second.d, d->d, sizeof second.d);

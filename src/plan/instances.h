@@ -11,10 +11,12 @@
 #include "cpu/weight.h"
 #include "cpu/along_weight.h"
 #include "cpu/turn.h"
+#include "cpu/bias.h"
 #include "cpu/pair.h"
 #include "cpu/norm.h"
 #endif
 #include "ref/ref.h"
+#include "gpu/bias.h"
 #include "gpu/stem.h"
 #include "gpu/matrix_weight.h"
 #include "gpu/tile.h"
@@ -395,4 +397,69 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 #undef CKCI_RUN_1
 #undef CKCI_RUN_0
     return index >= 0 && index < (int32_t)(sizeof table / sizeof table[0]) ? &table[index] : NULL;
+}
+
+/* Is dbias of this problem wanted? */
+CKCI_FN int ckci_has_bias(const ckconv_plan *plan, const ckci_problem *p)
+{
+    return plan->op == CKCONV_BWD_WEIGHT && p->conv.dbias.dtype != 0;
+}
+
+/* What dbias adds to an instance that fits: workspace, which it shares with dwei, launches and time. */
+CKCI_FN ckconv_status ckci_fit_bias(ckci_fit *f, ckconv_error *err)
+{
+    ckconv_plan *plan = f->plan;
+    const ckci_conv *p = &f->p->conv;
+    int64_t bytes = 0, grid;
+    if (!ckci_has_bias(plan, f->p) || plan->engine == CKCONV_ENGINE_REF) {
+        return CKCONV_OK;
+    }
+    if (plan->engine == CKCONV_ENGINE_GPU) {
+        ckci_gpu_bias k;
+        CKCI_TRY(ckci_make_gpu_bias(p, &plan->device, f->limit, &k, &bytes, &grid, err));
+        f->cost += plan->tune[CKCI_TUNE_BIAS] ? 0 : ckci_gpu_bias_cost(p, &plan->device);
+    }
+#if CKCI_HAS_CPU
+    if (plan->engine == CKCONV_ENGINE_CPU) {
+        bytes = plan->tune[CKCI_TUNE_STACK] ? 0 : ckci_cpu_bias_bytes(p, f->limit);
+        plan->launches += bytes > 0 ? 2 : 1;
+    }
+#endif
+    plan->workspace_bytes = ckci_max(plan->workspace_bytes, bytes);
+    return CKCONV_OK;
+}
+
+/* dbias on the host. */
+CKCI_FN void ckci_run_bias(const ckconv_plan *plan, const ckci_problem *p, unsigned char *ws,
+                           int32_t features)
+{
+    (void)ws;
+    (void)features;
+    if (!ckci_has_bias(plan, p)) {
+        return;
+    }
+    if (plan->engine == CKCONV_ENGINE_REF) {
+        ckci_ref_bias(&p->conv, plan->device.threads);
+    }
+#if CKCI_HAS_CPU
+    else {
+        ckci_cpu_bias(&p->conv, features, plan->device.threads, ckci_run_limit(plan), ws);
+    }
+#endif
+}
+
+/* All launches of a run: dbias first, unless the tiles of dwei sum it; alone where dwei is not wanted. */
+CKCI_FN ckconv_status ckci_list_launches(const ckconv_plan *plan, const ckci_instance *instance,
+                                         const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
+                                         const ckci_emitter *e, ckconv_error *err)
+{
+    if (ckci_has_bias(plan, p)) {
+        if (!plan->tune[CKCI_TUNE_BIAS] || !args->dwei) {
+            CKCI_TRY(ckci_emit_bias(plan, &p->conv, ws, e, err));
+        }
+        if (!args->dwei) {
+            return CKCONV_OK;
+        }
+    }
+    return instance->list(plan, p, args, ws, &instance->tile, e, err);
 }

@@ -115,10 +115,20 @@ CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list
         ckci_add_buffer(list, &count, names[i], pointers[i], ckci_span(&p->t[i]), i == w, 0, &p->t[i]);
         list[i].takes_d = i == w;
     }
-    for (int i = 0; i < p->num_d; i++) {
+    if (p->accumulate) {
+        p->d[0].p = p->t[w].p;
+    }
+    for (int i = 0; i < p->num_d && !p->accumulate; i++) {
         p->d[i].p = (unsigned char *)(uintptr_t)a->d[i];
         ckci_add_buffer(list, &count, d_names[i], a->d[i], ckci_span(&p->d[i]), 0, 0, &p->d[i]);
         list[count - 1].is_d = 1;
+    }
+    if (p->dbias.dtype) {
+        p->dbias.p = (unsigned char *)a->dbias;
+        ckci_add_buffer(list, &count, "dbias", a->dbias, ckci_span(&p->dbias), 1, 0, &p->dbias);
+        for (int i = 0; i < count && !a->dwei; i++) { /* dbias alone */
+            list[i].optional = i != CKCI_OUT && &list[i] != &list[count - 1];
+        }
     }
     return count;
 }
@@ -329,7 +339,7 @@ CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
     for (int i = 0; i < p->conv.num_d; i++) {
         low |= (uintptr_t)p->conv.d[i].p;
     }
-    return low % 16 == 0;
+    return low % 16 == 0 && (plan->op != CKCONV_BWD_WEIGHT || p->conv.t[CKCI_WEI].p);
 }
 
 /* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
@@ -347,11 +357,11 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     if ((plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) && !ckci_launches_known(plan, p)) {
         e.emit = ckci_count_launch;
         e.context = &c;
-        CKCI_TRY(instance->list(plan, p, args, ws, &instance->tile, &e, err));
+        CKCI_TRY(ckci_list_launches(plan, instance, p, args, ws, &e, err));
     }
     e.emit = ckci_launch_on_stream;
     e.context = &s;
-    return instance->list(plan, p, args, ws, &instance->tile, &e, err);
+    return ckci_list_launches(plan, instance, p, args, ws, &e, err);
 }
 
 /* A run whose workspace is a block on the stack. */
@@ -386,6 +396,10 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         return ckci_fail(err, CKCONV_ERR_WRONG_DEVICE,
                          "the plan uses CPU features (%d) that this CPU lacks (%d)",
                          (int)plan->device.features, (int)ckci_cpu_features());
+    }
+    ckci_run_bias(plan, &p, ws, instance->features);
+    if (ckci_has_bias(plan, &p) && !args->dwei) {
+        return ckci_ok(err);
     }
     if (plan->tune[CKCI_TUNE_STACK] > 0) {
         ckci_stack_run r;
@@ -451,7 +465,7 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
     e.emit = ckci_keep_launch;
     e.context = &list;
     const ckci_instance *instance = ckci_find_instance(plan->instance);
-    CKCI_TRY(instance->list(plan, &p, args, ws, &instance->tile, &e, err));
+    CKCI_TRY(ckci_list_launches(plan, instance, &p, args, ws, &e, err));
     *count = list.count;
     return ckci_ok(err);
 }

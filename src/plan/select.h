@@ -232,13 +232,14 @@ CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p
     memset(&a, 0, sizeof a);
     a.din = a.dgamma = a.dbeta = &a;
     a.saved_mean = a.saved_inv_std = &a;
+    a.dwei = a.dbias = &a;
     c.device = &plan->device;
     c.count = 0;
     c.mid = plan->tune[CKCI_TUNE_MID] != 0;
     e.emit = ckci_count_launch;
     e.context = &c;
-    CKCI_TRY(instance->list(plan, p, &a, plan->workspace_bytes > 0 ? (unsigned char *)(uintptr_t)4096 : NULL,
-                            &instance->tile, &e, err));
+    CKCI_TRY(ckci_list_launches(
+        plan, instance, p, &a, plan->workspace_bytes > 0 ? (unsigned char *)(uintptr_t)4096 : NULL, &e, err));
     plan->launches = c.count;
     return CKCONV_OK;
 }
@@ -331,6 +332,10 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
                 continue;
             }
         }
+        if (ckci_fit_bias(&f, why) != CKCONV_OK) {
+            ckci_keep_reason(why, now, &rank, &reason);
+            continue;
+        }
         trial.workspace_bytes += trial.workspace_bytes > 0 ? CKCI_ALIGN : 0;
         if (found && f.cost >= best_cost) {
             continue;
@@ -401,6 +406,7 @@ CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *de
     memset(&o, 0, sizeof o);
     memset(part, 0, sizeof *part);
     one.conv = *p;
+    one.conv.dbias.dtype = 0; /* the whole has it */
     part->op = p->op;
     part->engine = CKCONV_ENGINE_GPU;
     part->device = *device;
@@ -419,6 +425,7 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
     ckci_problem one;
     memset(&none, 0, sizeof none);
     one.conv = *p;
+    one.conv.dbias.dtype = 0; /* the whole has it */
     return instance->list(part, &one, &none, ws, &instance->tile, e, err);
 }
 

@@ -180,6 +180,41 @@ CKCI_FN void ckci_ref_conv(const ckci_conv *p, int32_t threads)
     ckci_parallel(threads, len[0] * len[1] * len[2], ckci_ref_item, &job, NULL, 0);
 }
 
+/* dbias[channel]: dout's numbers as dwei multiplies them, but not rounded to the compute type (i8: whole). */
+CKCI_FN void ckci_ref_bias_item(const void *context, int64_t item, unsigned char *scratch)
+{
+    const ckci_ref_job *job = (const ckci_ref_job *)context;
+    ckci_tensor t = job->p->t[CKCI_OUT];
+    int64_t at[6], to[6] = {0, 0, 0, 0, 0, 0}, whole = 0;
+    ckci_kept_sum sum = {0, 0};
+    ckconv_dtype compute = t.compute == CKCONV_F64 || t.compute == CKCONV_I8 ? t.compute : CKCONV_F32;
+    (void)scratch;
+    t.compute = compute;
+    at[0] = item / t.len[2];
+    at[2] = item % t.len[2];
+    for (at[1] = 0; at[1] < t.len[1]; at[1]++) {
+        for (at[3] = 0; at[3] < t.len[3]; at[3]++) {
+            for (at[4] = 0; at[4] < t.len[4]; at[4]++) {
+                for (at[5] = 0; at[5] < t.len[5]; at[5]++) {
+                    double v = ckci_ref_value(&t, at[0], at[1], at[2], at[3], at[4], at[5]);
+                    ckci_add_to_sum(&sum, v);
+                    whole += ckci_whole(v, compute == CKCONV_I8);
+                }
+            }
+        }
+    }
+    to[2] = item;
+    ckci_ref_write(&job->target, to, ckci_sum_total(&sum), whole, compute);
+}
+
+CKCI_FN void ckci_ref_bias(const ckci_conv *p, int32_t threads)
+{
+    ckci_ref_job job;
+    job.p = p;
+    job.target = ckci_bias_target(p);
+    ckci_parallel(threads, p->g * p->k, ckci_ref_bias_item, &job, NULL, 0);
+}
+
 /* The pair without workspace: mid is computed where it is needed, CKCI_REF_MID channels at a time, for
    CKCI_REF_OUT output channels at a time. A work item owns one output position, in all channels. */
 enum { CKCI_REF_MID = CKCI_STACK / 32, CKCI_REF_OUT = CKCI_STACK / 64 };
@@ -316,26 +351,6 @@ typedef struct ckci_norm_job {
     const ckconv_args *args;
 } ckci_norm_job;
 
-/* A sum, and what rounding took from it (Neumaier): a plain one of many f64 numbers would be less exact than
-   the engines that it judges. */
-typedef struct ckci_ref_sum {
-    double sum, lost;
-} ckci_ref_sum;
-
-CKCI_FN void ckci_ref_add(ckci_ref_sum *s, double v)
-{
-    int larger = fabs(s->sum) >= fabs(v);
-    double a = larger ? s->sum : v, b = larger ? v : s->sum, next = ckci_as_written(a + b);
-    s->lost += ckci_as_written(ckci_as_written(a - next) + b);
-    s->sum = next;
-}
-
-CKCI_FN double ckci_ref_total(const ckci_ref_sum *s)
-{
-    double total = s->sum + s->lost;
-    return ckci_is_nan(total) ? s->sum : total; /* an infinite one loses NaN */
-}
-
 /* Mean and inverse standard deviation of (n, g), in two passes over values less a guess of the mean, at first
    one of them: equal values have that mean exactly. A saved deviation is taken; a saved mean is not, since it
    is rounded. */
@@ -349,21 +364,21 @@ CKCI_FN void ckci_ref_statistics(const ckci_norm_job *job, int64_t n, int64_t g,
     mean->high = ckci_ref_value(t, g, n, 0, 0, 0, 0);
     mean->low = 0;
     for (int pass = 0; pass < 2; pass++) {
-        ckci_ref_sum sum = {0, 0}, square = {0, 0};
+        ckci_kept_sum sum = {0, 0}, square = {0, 0};
         for (int64_t z = 0; z < t->len[3]; z++) {
             for (int64_t y = 0; y < t->len[4]; y++) {
                 for (int64_t x = 0; x < t->len[5]; x++) {
                     for (int64_t c = 0; c < p->c; c++) {
                         double v = ckci_less_mean(ckci_ref_value(t, g, n, c, z, y, x), mean);
-                        ckci_ref_add(&sum, v);
-                        ckci_ref_add(&square, v * v);
+                        ckci_add_to_sum(&sum, v);
+                        ckci_add_to_sum(&square, v * v);
                     }
                 }
             }
         }
-        double more = ckci_ref_total(&sum) / count;
+        double more = ckci_sum_total(&sum) / count;
         *mean = ckci_add_to_mean(mean, more);
-        variance = ckci_ref_total(&square) / count - more * more;
+        variance = ckci_sum_total(&square) / count - more * more;
     }
     if (p->op == CKCONV_GROUPNORM_BWD && job->args->saved_mean) {
         *inv_std = ckci_load(p->stat, (const unsigned char *)job->args->saved_inv_std + entry);
@@ -436,13 +451,13 @@ CKCI_FN void ckci_ref_norm_din_item(const void *context, int64_t item, unsigned 
     int64_t at[6];
     ckci_mean mean;
     double inv_std, xhat, count = (double)p->c * (double)p->space;
-    ckci_ref_sum a = {0, 0}, b = {0, 0};
+    ckci_kept_sum a = {0, 0}, b = {0, 0};
     (void)scratch;
     at[0] = item % p->g;
     at[1] = item / p->g;
     ckci_ref_statistics(job, at[1], at[0], &mean, &inv_std);
     for (int pass = 0; pass < 2; pass++) {
-        double mean_a = ckci_ref_total(&a) / count, mean_b = ckci_ref_total(&b) / count;
+        double mean_a = ckci_sum_total(&a) / count, mean_b = ckci_sum_total(&b) / count;
         for (at[3] = 0; at[3] < t->len[3]; at[3]++) {
             for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
                 for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
@@ -450,8 +465,8 @@ CKCI_FN void ckci_ref_norm_din_item(const void *context, int64_t item, unsigned 
                         double dy = ckci_ref_gradient(job, at, &mean, inv_std, &xhat);
                         dy *= ckci_param(p, job->args->gamma, at[1], at[0] * p->c + at[2], 1);
                         if (pass == 0) {
-                            ckci_ref_add(&a, dy);
-                            ckci_ref_add(&b, dy * xhat);
+                            ckci_add_to_sum(&a, dy);
+                            ckci_add_to_sum(&b, dy * xhat);
                         } else {
                             ckci_store(t->dtype,
                                        t->p + ckci_offset(t->stride, at) * (int64_t)ckci_size(t->dtype),
@@ -472,7 +487,7 @@ CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigne
     int64_t at[6], size = (int64_t)ckci_size(p->param);
     ckci_mean mean;
     double inv_std, xhat;
-    ckci_ref_sum dgamma = {0, 0}, dbeta = {0, 0};
+    ckci_kept_sum dgamma = {0, 0}, dbeta = {0, 0};
     (void)scratch;
     /* an item is a channel of all groups, with param_step one of an entry */
     const int64_t first = p->param_step > 0 ? item / p->param_step : 0;
@@ -486,17 +501,17 @@ CKCI_FN void ckci_ref_norm_param_item(const void *context, int64_t item, unsigne
             for (at[4] = 0; at[4] < t->len[4]; at[4]++) {
                 for (at[5] = 0; at[5] < t->len[5]; at[5]++) {
                     double dy = ckci_ref_gradient(job, at, &mean, inv_std, &xhat);
-                    ckci_ref_add(&dgamma, dy * xhat);
-                    ckci_ref_add(&dbeta, dy);
+                    ckci_add_to_sum(&dgamma, dy * xhat);
+                    ckci_add_to_sum(&dbeta, dy);
                 }
             }
         }
     }
     if (job->args->dgamma) {
-        ckci_store(p->param, (unsigned char *)job->args->dgamma + item * size, ckci_ref_total(&dgamma));
+        ckci_store(p->param, (unsigned char *)job->args->dgamma + item * size, ckci_sum_total(&dgamma));
     }
     if (job->args->dbeta) {
-        ckci_store(p->param, (unsigned char *)job->args->dbeta + item * size, ckci_ref_total(&dbeta));
+        ckci_store(p->param, (unsigned char *)job->args->dbeta + item * size, ckci_sum_total(&dbeta));
     }
 }
 

@@ -256,6 +256,9 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_single, 128, 128>
 template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 192>> {
     enum { BLOCKS = 2 };
 };
+template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 32, 128>> {
+    enum { BLOCKS = 3 };
+};
 template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 64>> {
     enum { BLOCKS = 3 };
 };

@@ -3,7 +3,7 @@
   The tile loop of waves that own fragments: operands come through LDS, in steps of KB bytes, double buffered.
   It knows a unit (>>k-unit) and a loader, which brings rows and columns of any pass, and owns the sums of a
   tile until finish() hands them on, through LDS, so that stores are long. Sums are added in the order of the
-  steps.
+  steps. A loader that is BESIDE looks at each tile, too: bwd_weight's sums rows of dout for dbias.
 */
 #pragma once
 #include "kernels/chunks.h"
@@ -109,6 +109,9 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     CKCI_K_MEMBER void step(unsigned char *tile, Loader &loader, int32_t s)
     {
         enum { SLICES = U::KB / U::STEP };
+        if constexpr (Loader::BESIDE) {
+            loader.template beside<T>(tile);
+        }
         typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];
         static_assert(SLICES <= 4, "an index known at compile time keeps operands in registers");
         operands(tile, 0, a[0], b[0]);
@@ -141,6 +144,9 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             ckci_k_copies_end();
             if (s >= 0) {
                 multiply<T>(tiles + full);
+                if constexpr (Loader::BESIDE) {
+                    loader.template beside<T>(tiles + full);
+                }
             }
             full = full == 2 * G::TILE ? 0 : full + G::TILE;
             empty = empty == 2 * G::TILE ? 0 : empty + G::TILE;

@@ -121,6 +121,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         B = (BN + EACH - 1) / EACH,
         SLABS = (BN + 63) / 64,
         SEGMENT = 0,
+        BESIDE = 0,
         LOOPS = U::ASYNC, /* a block may take several tiles */
         SIZE = U::SIZE    /* of an element */
     };

@@ -157,6 +157,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                 ckci_k_copies_wait<AHEAD - 1>();
                 arrive();
                 multiply<T>(tiles, full);
+                if constexpr (Loader::BESIDE) {
+                    loader.template beside<T>(tiles + full);
+                }
             }
             if (s + AHEAD < steps) {
                 loader.copy(s + AHEAD, tiles + empty);

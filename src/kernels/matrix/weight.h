@@ -4,6 +4,8 @@
   order. Operands lie across in memory: they are turned in registers on their way to LDS or, where the unit
   takes them so, copied as they are. Long parts are summed in pieces, whose sums are added in registers or in
   the part in workspace, which is the block's own, so that a sum's error does not grow with its length.
+  dbias (p.bias.sums): blocks of a tile's first columns sum their rows of dout from LDS, [part][g][row]; for
+  the others a step costs a test. NVIDIA: one product with ones for each 16 x 16 places; AMD: additions.
 */
 #pragma once
 #include "kernels/vector/weight.h"
@@ -86,6 +88,33 @@ template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
     }
 };
 
+/* Does the block at these columns sum dout's rows? */
+CKCI_K_FN bool ckci_k_sums_rows(const ckci_gpu_conv &p, int32_t column0)
+{
+    return p.bias.sums && column0 == 0;
+}
+
+/* Where the sum of a row belongs: in part `part`; more: pieces before are there. */
+struct ckci_k_row_part {
+    float *first; /* of the block's rows */
+    int32_t rows; /* from there on */
+    bool more;
+
+    CKCI_K_MEMBER ckci_k_row_part(const ckci_gpu_conv &p, int32_t part, int32_t group, int32_t row0,
+                                  bool others)
+        : first((float *)p.bias.sums + (((int64_t)part * p.g + group) * p.rows + row0)), rows(p.rows - row0),
+          more(others)
+    {
+    }
+
+    CKCI_K_MEMBER void put(int32_t row, float sum) const
+    {
+        if (row < rows) {
+            first[row] = more ? first[row] + sum : sum;
+        }
+    }
+};
+
 /* A chunk of neighbouring rows or columns of bwd_weight, against a position's entry. */
 struct ckci_k_weight_column {
     int32_t offset, tap;
@@ -145,7 +174,10 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         ALIKE = U::WAVE / FOURS * CHUNK, /* that a wave does: of one tensor */
         FIRST = (BM + ALIKE - 1) / ALIKE * ALIKE,
         PASSES = (FIRST + BN + EACH - 1) / EACH,
-        SEGMENT = 4
+        SEGMENT = 4,
+        BESIDE = (int)SIZE == (int)CKCI_K_HALF,
+        CHUNKS = U::KB / 16,                         /* of a row in LDS */
+        OWN = BESIDE ? (BM * CHUNKS + 255) / 256 : 1 /* that a thread sums */
     };
     const ckci_gpu_conv &p;
     ckci_k_positions<KT, 1, SIZE> positions;
@@ -153,6 +185,8 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     ckci_k_weight_column pass[PASSES];
     const unsigned char *entries[PASSES][2]; /* of both halves of this thread's four */
     ckci_k_uint4 raw[PASSES][4];
+    bool summing; /* rows, for dbias: chunk threadIdx.x + i * 256 of all */
+    float row_sum[OWN];
 
     CKCI_K_MEMBER ckci_k_weight_chunks(const ckci_gpu_conv &conv, int32_t group, int32_t row0,
                                        int32_t column0, int32_t first, int32_t last, ckci_k_tap_entry *table)
@@ -175,7 +209,65 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
                                 (place() ^ (j * (FOURS / 2))) * 16;
             }
         }
+        summing = BESIDE && ckci_k_sums_rows(p, column0);
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < OWN; i++) {
+            row_sum[i] = 0;
+        }
         positions.begin();
+    }
+
+    /* Adds the chunks of rows in a tile. */
+    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile)
+    {
+        if (!summing) {
+            return;
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < OWN; i++) {
+            const int chunk = (int)threadIdx.x + i * 256;
+            if (BM * CHUNKS % 256 == 0 || chunk < BM * CHUNKS) {
+                const ckci_k_uint4 v =
+                    *(const ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(chunk / CHUNKS, chunk % CHUNKS));
+                row_sum[i] += (two<T>(v.x) + two<T>(v.y)) + (two<T>(v.z) + two<T>(v.w));
+            }
+        }
+    }
+
+    template <class T> static CKCI_K_MEMBER float two(uint32_t v)
+    {
+        if constexpr ((int)T::TYPE == (int)CKCONV_BF16) {
+            return ckci_k_float(v << 16) + ckci_k_float(v & 0xffff0000u);
+        } else {
+            return ckci_k_half_float(v & 0xffffu) + ckci_k_half_float(v >> 16);
+        }
+    }
+
+    /* All of it to the part; the tile is not needed any more. */
+    CKCI_K_MEMBER void finish_rows(unsigned char *tile, const ckci_k_row_part &to_part) const
+    {
+        float *room = (float *)tile;
+        if (!summing) {
+            return;
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < OWN; i++) {
+            const int chunk = (int)threadIdx.x + i * 256;
+            if (BM * CHUNKS % 256 == 0 || chunk < BM * CHUNKS) {
+                room[chunk] = row_sum[i];
+            }
+        }
+        __syncthreads();
+        const int row = (int)threadIdx.x;
+        if (row < BM) {
+            float sum = room[row * CHUNKS];
+            CKCI_K_UNROLL(8)
+            for (int i = 1; i < CHUNKS; i++) {
+                sum += room[row * CHUNKS + i];
+            }
+            to_part.put(row, sum);
+        }
     }
 
     /* First of the rows (columns: from FIRST on) of this thread's pass i; its positions are 4 * place to
@@ -364,7 +456,18 @@ struct ckci_k_weight_stride {
    slab. What it must know of a position, one thread finds out for all: each follows one of every 256, and
    hands it on through LDS, for four steps at a time, while the four before are used. */
 template <int BM, int BN> struct ckci_k_weight_slabs {
-    enum { KT = 64, FOUR = 4 * KT, ROWS = (BM + 63) / 64, COLUMNS = (BN + 63) / 64, OUTSIDE = 2 };
+    enum { KT = 64, FOUR = 4 * KT, ROWS = (BM + 63) / 64, COLUMNS = (BN + 63) / 64, OUTSIDE = 2, SUMS = 4 };
+    /* Rows for dbias, in sixteens: each of the eight waves has one, in all four places of 16 positions; of
+       what is left, LEFT of them, waves share one. */
+    enum {
+        BESIDE = 1,
+        EACH = BM / 16 / 8,
+        LEFT = BM / 16 % 8,
+        KINDS = EACH + (LEFT > 0),
+        SHARE = LEFT ? LEFT * 4 / 8 : 0, /* places of a wave */
+        WAYS = LEFT ? 8 / LEFT : 0
+    };
+    static_assert(EACH <= 1 && BM % 16 == 0, "eight waves");
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table; /* unused: 1, and OUTSIDE */
     const unsigned char *a, *b;
@@ -373,6 +476,7 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
     int32_t left; /* positions from the thread's next one on */
     int32_t row[ROWS];
     ckci_k_weight_column column[COLUMNS];
+    float row_sum[KINDS][2]; /* of rows lane / 4 and eight further */
 
     CKCI_K_MEMBER ckci_k_weight_slabs(const ckci_gpu_conv &conv, int32_t group, int32_t row0, int32_t column0,
                                       int32_t first, int32_t last, ckci_k_tap_entry *entries)
@@ -398,8 +502,79 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
             const int32_t c = chunk + i * 64;
             column[i].column(p, CKCI_K_HALF, c < BN && column0 + c < p.columns, column0 + c);
         }
+        row[0] |= ckci_k_sums_rows(p, column0) ? +SUMS : 0;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < KINDS * 2; i++) {
+            row_sum[i / 2][i % 2] = 0;
+        }
         prepare(0);
         __syncthreads();
+    }
+
+    /* A bit of a row's word, which is in a register anyway. */
+    CKCI_K_MEMBER bool summing() const
+    {
+        return (row[0] & SUMS) != 0;
+    }
+
+    /* Products with ones, whose columns are alike, in COUNT places of 16 positions from `slice` on, `step`
+       apart. Their sum is added here: the unit cuts off. */
+    template <class T, int COUNT>
+    static CKCI_K_MEMBER void add_rows(float (&sum)[2], const unsigned char *tile, int first, int slice,
+                                       int step)
+    {
+        const uint32_t one = (int)T::TYPE == (int)CKCONV_BF16 ? 0x3f803f80u : 0x3c003c00u;
+        float d[4] = {0, 0, 0, 0};
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COUNT; i++) {
+            ckci_k_mma::half<T>(d, ckci_k_mma::load_across(tile, first, (slice + i * step) * 32), one, one);
+        }
+        sum[0] += d[0];
+        sum[1] += d[2];
+    }
+
+    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile)
+    {
+        const int wave = (int)threadIdx.x / 32;
+        if (!summing()) {
+            return;
+        }
+        if constexpr (EACH > 0) {
+            add_rows<T, 4>(row_sum[0], tile, wave * 16, 0, 1);
+        }
+        if constexpr (LEFT > 0) {
+            add_rows<T, SHARE>(row_sum[KINDS - 1], tile, EACH * 128 + wave % LEFT * 16, wave / LEFT, WAYS);
+        }
+    }
+
+    CKCI_K_MEMBER void finish_rows(unsigned char *tiles, const ckci_k_row_part &to_part) const
+    {
+        float *room = (float *)tiles;
+        const int wave = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, row = (int)threadIdx.x;
+        if (!summing()) {
+            return;
+        }
+        __syncthreads();
+        if (lane % 4 == 0) {
+            float *to = room + lane / 4;
+            if constexpr (EACH > 0) {
+                to[wave * 16] = row_sum[0][0];
+                to[wave * 16 + 8] = row_sum[0][1];
+            }
+            if constexpr (LEFT > 0) { /* [way][row] behind those */
+                to[EACH * 128 + wave * 16] = row_sum[KINDS - 1][0];
+                to[EACH * 128 + wave * 16 + 8] = row_sum[KINDS - 1][1];
+            }
+        }
+        __syncthreads();
+        if (row < BM) {
+            float sum = room[row];
+            CKCI_K_UNROLL(4)
+            for (int i = 1; i < WAYS; i++) {
+                sum += row < EACH * 128 ? 0.f : room[row + i * LEFT * 16];
+            }
+            to_part.put(row, sum);
+        }
     }
 
     static CKCI_K_MEMBER ckci_k_place place(const ckci_gpu_conv &p, int32_t k)
@@ -527,17 +702,6 @@ CKCI_K_FN int32_t ckci_k_block_again()
 #endif
 }
 
-template <class F, class Loader, int BM, int BN, class L>
-CKCI_K_FN void ckci_k_matrix_weight_piece(const ckci_gpu_conv &p, int32_t work, int32_t from, int32_t to,
-                                          F &f, L &m)
-{
-    enum { KT = F::KB / F::SIZE };
-    const int32_t rest = ckci_k_divide(work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
-    Loader loader(p, group, (rest - group * p.tiles_m) * BM, (work - rest * p.tiles_n) * BN, from, to,
-                  m.table);
-    ckci_k_multiply_all(f, m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
-}
-
 /* What a block has of a tile: positions from .. to - 1, whose sums go to part `part`. */
 struct ckci_k_weight_share {
     int32_t work, part, from, to;
@@ -551,6 +715,47 @@ struct ckci_k_weight_share {
     }
 };
 
+/* A loader's sums of rows to a block's part. */
+template <int BM, class Loader>
+CKCI_K_FN void ckci_k_finish_rows(const ckci_gpu_conv &p, const ckci_k_weight_share &s, const Loader &loader,
+                                  unsigned char *tiles, bool more)
+{
+    const int32_t rest = ckci_k_divide(s.work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
+    loader.finish_rows(tiles, ckci_k_row_part(p, s.part, group, (rest - group * p.tiles_m) * BM, more));
+}
+
+template <class F, class Loader, int BM, int BN, class L>
+CKCI_K_FN void ckci_k_matrix_weight_piece(const ckci_gpu_conv &p, const ckci_k_weight_share &s, int32_t from,
+                                          int32_t to, bool more, F &f, L &m)
+{
+    enum { KT = F::KB / F::SIZE };
+    const int32_t rest = ckci_k_divide(s.work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
+    Loader loader(p, group, (rest - group * p.tiles_m) * BM, (s.work - rest * p.tiles_n) * BN, from, to,
+                  m.table);
+    ckci_k_multiply_all(f, m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
+    if constexpr (Loader::BESIDE) { /* registers are scarce: none holds this over the loop */
+        const ckci_gpu_conv &q = ckci_k_again(p);
+        if constexpr (F::SIXTEEN) {
+            ckci_k_finish_rows<BM>(q, s, loader, m.tiles, more);
+        } else {
+            ckci_k_finish_rows<BM>(q, ckci_k_weight_share(q, ckci_k_block_again()), loader, m.tiles, more);
+        }
+    }
+}
+
+/* Where there is one part, and no launch behind, a block's sums of rows go on to dbias. Their threads wrote
+   them. */
+template <int BM, int BN> CKCI_K_FN void ckci_k_rows_out(const ckci_gpu_conv &p, const ckci_k_weight_share &s)
+{
+    const int32_t rest = ckci_k_divide(s.work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
+    const int32_t row = (rest - group * p.tiles_m) * BM + (int32_t)threadIdx.x;
+    if (p.bias.out && (int32_t)threadIdx.x < BM && row < p.rows &&
+        ckci_k_sums_rows(p, (s.work - rest * p.tiles_n) * BN)) {
+        const int32_t channel = group * p.rows + row;
+        ckci_k_bias_put<float>(p.bias, channel, ((const float *)p.bias.sums)[channel]);
+    }
+}
+
 /* Positions are summed p.chain at a time (0: all), lest the error of a sum grow with their number. What one
    piece sums is added to what those before did: in registers (CKCI_MATRIX_FAR), else in memory, to the part,
    which is no other block's. */
@@ -562,10 +767,11 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &p, const ckci_k_
     for (;;) {
         const int32_t end = p.chain && s.to - from > p.chain ? from + p.chain : s.to;
         F f;
-        ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s.work, from, end, f, m);
+        ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s, from, end, from > s.from, f, m);
         ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, from > s.from, f, m);
         from = end;
         if (from >= s.to) {
+            ckci_k_rows_out<BM, BN>(p, s);
             return;
         }
         __syncthreads(); /* nobody is at the piece before any more */
@@ -591,7 +797,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
             const ckci_k_weight_share s(p, ckci_k_block_again());
             const int32_t from = s.from + done;
             const int32_t end = p.chain && s.to - from > p.chain ? from + p.chain : s.to;
-            ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s.work, from, end, f, m);
+            ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s, from, end, done > 0, f, m);
         }
         const ckci_gpu_conv &q = ckci_k_again(args);
         const ckci_k_weight_share s(q, ckci_k_block_again());
@@ -604,9 +810,13 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
         done += q.chain;
         __syncthreads(); /* nobody is at the piece before any more */
     }
+    const ckci_gpu_conv &p = ckci_k_again(args);
+    const ckci_k_weight_share s(p, ckci_k_block_again());
     if constexpr (FAR) {
-        const ckci_k_weight_share s(args, ckci_k_block_again());
-        ckci_k_matrix_weight_finish<F, BM, BN>(args, s.work, s.part, false, far, m);
+        ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, false, far, m);
+    }
+    if constexpr (Loader::BESIDE) {
+        ckci_k_rows_out<BM, BN>(p, s);
     }
 }
 

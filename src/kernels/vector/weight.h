@@ -6,7 +6,7 @@
   order.
 */
 #pragma once
-#include "kernels/vector/gather.h"
+#include "kernels/bias.h"
 
 template <class T, int S, int KT, int THREADS> struct ckci_k_weight_a {
     const ckci_gpu_conv &p;
@@ -296,6 +296,13 @@ template <class T> struct ckci_k_reduce {
         int64_t all = (int64_t)p.g * p.rows * p.columns;
         int64_t e = (int64_t)blockIdx.x * 256 + threadIdx.x;
         if constexpr (ckci_k_is_float<T>::YES) {
+            if (p.bias.sums && (int64_t)blockIdx.x >= p.bias_at) {
+                const int32_t block = (int32_t)((int64_t)blockIdx.x - p.bias_at);
+                /* as many parts as there are of the first weight of a row */
+                ckci_k_bias_add<T>(p.bias, block, m.sum[0],
+                                   [&](int32_t channel) { return parts(p, (int64_t)channel * p.columns); });
+                return;
+            }
             if (p.o_vec) {
                 four(p, all, m);
                 return;
