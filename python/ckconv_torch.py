@@ -66,7 +66,7 @@ class ConvDesc(ct.Structure):
     _fields_ = ([("ndim", I32), ("num_d", I32)] + [(n, I64) for n in "gnkc"] +
                 [(n, I64 * 3) for n in ("filter", "input", "stride", "dilation", "pad_lo", "pad_hi")] +
                 [(n, Tensor) for n in ("in_", "wei", "out")] +
-                [(n, I32) for n in ("compute_in", "compute_wei", "compute_out", "reserved")] +
+                [(n, I32) for n in ("compute_in", "compute_wei", "compute_out", "dbias")] +
                 [(n, ElementOp) for n in ("op_in", "op_wei", "op_out")] + [("d", Tensor * 4)])
 
 
@@ -79,7 +79,7 @@ class GroupnormDesc(ct.Structure):
 class Args(ct.Structure):
     _fields_ = [(n, ct.c_void_p) for n in (
         "in_ wei dout d0 d1 d2 d3 wei1 scale shift gamma beta saved_mean saved_inv_std out din dwei mid mean inv_std "
-        "dgamma dbeta").split()]
+        "dgamma dbeta dbias").split()]
 
 
 class Options(ct.Structure):
@@ -332,6 +332,7 @@ def _conv_desc(op, g, n, k, c, dtypes, places):
         _describe(field, dtype, place)
     if g.tf32:
         d.compute_in = d.compute_wei = d.compute_out = TF32
+    d.dbias = dtypes[4]
     if dtypes[3]:
         d.num_d = 1
         (d.op_out if op == FWD else d.op_in).kind = BIAS
@@ -377,7 +378,22 @@ def _conv_again(launch, op, a, b, bias, g):
     return written
 
 
-def _conv_first(op, a, b, bias, g, look):
+def _conv_sums(a, b, g, sums):
+    """bwd_weight with the gradient of a bias: (dwei, dbias), or (None, dbias) where sums is 2, not 1."""
+    key = (sums, *_conv_key(BWD_WEIGHT, a, b, None, g))
+    launch = _launches.get(key)
+    if launch is None:
+        return _conv_first(BWD_WEIGHT, a, b, None, g, key, sums)
+    p, q = a.data_ptr(), b.data_ptr()
+    if (p | q) & launch.mask:
+        return _conv_first(BWD_WEIGHT, a, b, None, g, None, sums)
+    written = _empty_like(launch.written) if sums == 1 else None
+    dbias = b.new_empty(b.shape[1])
+    launch(p, q, _address(written), dbias.data_ptr())
+    return written, dbias
+
+
+def _conv_first(op, a, b, bias, g, look, sums=0):
     """The same of tensors that look as none did before; look: how, or None if that is not to be kept."""
     given = a, b, bias
     a = _dense(a, g.last)
@@ -388,21 +404,26 @@ def _conv_first(op, a, b, bias, g, look):
     x, w, y = (a, b, written) if op == FWD else (written, b, a) if op == BWD_DATA else (a, written, b)
     code = DTYPES[a.dtype]
     places = (_layout(x, g.groups), _layout(w, g.groups, True), _layout(y, g.groups))
-    codes = (code, code, code, DTYPES[bias.dtype] if bias is not None else 0)
+    codes = (code, code, code, DTYPES[bias.dtype] if bias is not None else 0, code if sums else 0)
     n, k, c = x.shape[0], w.shape[0], w.shape[1]
     plan = _plan((op, g, n, k, c, codes, places, a.device, _threads()), library().ckconv_plan_conv, op,
                  lambda: _conv_desc(op, g, n, k // g.groups, c, codes, places), a.device)
-    tensors = [t for t in (a, b, written, bias) if t is not None]
-    launch = _Launch(plan, (*NAMES[op], "d0")[:len(tensors)], a.device, written)
-    launch(*(t.data_ptr() for t in tensors))
+    dbias = b.new_empty(b.shape[1]) if sums else None
+    tensors = [a, b, None if sums == 2 else written, *(t for t in (bias, dbias) if t is not None)]
+    launch = _Launch(plan, (*NAMES[op], "dbias" if sums else "d0")[:len(tensors)], a.device, written)
+    launch(*(_address(t) for t in tensors))
     if look is not None and launch.written is not None and all(t is u for t, u in zip(given, (a, b, bias))):
         _keep(_launches, look, launch)  # no copies were made
-    return written
+    return (tensors[2], dbias) if sums else written
 
 
 def _conv_gradients(op, a, b, grad, g, need, conv):
     """Of a, b and the bias of conv(op, a, b, bias, g), as far as needed."""
     da = db = dbias = None
+    if op == FWD and need[2] and conv is _conv:  # dbias with dwei, or alone
+        da = conv(BWD_DATA, grad, b, None, g) if need[0] else None
+        db, dbias = _conv_sums(a, grad, g, 1 if need[1] else 2)
+        return da, db, dbias
     if op == FWD:  # in, wei
         da = conv(BWD_DATA, grad, b, None, g) if need[0] else None
         db = conv(BWD_WEIGHT, a, grad, None, g) if need[1] else None

@@ -84,6 +84,30 @@ def test_convolutions():
         one("conv_transpose", ndim, next(turn), groups, stride, padding, 1, groups == 1, last, stride - 1)
 
 
+def test_bias_gradients():
+    """With dwei and, where weights are frozen, alone; of tensors seen before and of expanded gradients, which are
+    copied; by the library, not by a sum of PyTorch's."""
+    torch.manual_seed(4)
+    asked, own = [], ck._conv_sums
+    ck._conv_sums = lambda a, b, g, sums: (asked.append(sums), own(a, b, g, sums))[1]
+    try:
+        for dtype, last, frozen, groups in itertools.product(UNIT, (False, True), (False, True), (1, 4)):
+            what = f"dbias {dtype} last {last} frozen {frozen} groups {groups}"
+            x = formats(torch.randn(3, 4, 6, 5, dtype=torch.float64).to(dtype), last)
+            w = torch.randn(8, 4 // groups, 3, 3, dtype=torch.float64).to(dtype).requires_grad_(not frozen)
+            b = torch.zeros(8, dtype=dtype, requires_grad=True)
+            for turn in range(3):
+                dy = formats(torch.randn(3, 8, 4, 3, dtype=torch.float64).to(dtype), last)
+                dy = dy if turn < 2 else torch.ones((), dtype=dtype).expand(3, 8, 4, 3)
+                b.grad = None
+                del asked[:]
+                ck.conv2d(x, w, b, groups=groups).backward(dy)
+                near(b.grad, dy.double().sum((0, 2, 3)), dy.double().abs().sum((0, 2, 3)), what)
+                check(asked == [2 if frozen else 1], what + ": not computed beside dwei")
+    finally:
+        ck._conv_sums = own
+
+
 def test_derivatives():
     """gradcheck and gradgradcheck in float64."""
     torch.manual_seed(1)
@@ -378,8 +402,8 @@ def test_training():
 def main():
     torch.manual_seed(0)
     with torch.backends.mkldnn.flags(enabled=False):
-        for test in (test_convolutions, test_derivatives, test_graphs_of_gradients, test_in_place, test_group_norm,
-                     test_what_is_handed_on, test_calls_seen_before, test_ways_to_call, test_training):
+        for test in (test_convolutions, test_bias_gradients, test_derivatives, test_graphs_of_gradients, test_in_place,
+                     test_group_norm, test_what_is_handed_on, test_calls_seen_before, test_ways_to_call, test_training):
             test()
     print(f"torch_binding: {passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
