@@ -31,8 +31,10 @@ static const shape shapes[] = {
     {"no images", 2, 1, 0, 16, 32, {3, 3}, {8, 8}, 1, 1, 1},
     /* sm_90 with one unit: blocks have equal shares of the steps of all tiles */
     {"shares", 2, 1, 8, 64, 64, {3, 3}, {24, 24}, 1, 1, 1},
+    /* GPUs: section by section */
+    {"large filter", 2, 1, 1, 16, 16, {17, 17}, {14, 15}, 1, 1, 8},
 };
-enum { SHAPES = sizeof shapes / sizeof shapes[0] - 1 }; /* and one that takes long */
+enum { SHAPES = sizeof shapes / sizeof shapes[0] - 2 }; /* and two that take long */
 
 static const struct {
     ckconv_dtype in, wei, out, compute, dbias[3];
@@ -346,15 +348,16 @@ static void test_problems(void)
 {
     const int thin = test_thin();
     int seed = 0;
-    for (int t = 0; t < 2; t++) {
-        ckconv_conv_desc d = make_desc(&shapes[SHAPES], t, LAST, types[t].dbias[0]);
+    for (int i = 0; i < 4; i++) {
+        ckconv_conv_desc d = make_desc(&shapes[SHAPES + i / 2], i % 2, LAST, types[i % 2].dbias[0]);
+        d.op_wei.kind = i < 2 ? CKCONV_PASS : CKCONV_ACCUMULATE;
         test_problem(&d, 0, 99, 0);
     }
     for (int s = 0; s < SHAPES; s++) {
         for (int t = 0; t < TYPES; t++) {
             for (int l = 0; l < LAYOUTS; l++) {
                 const int turn = s + t + l;
-                if (test_effort() < 2 && turn % (l != LAST ? (thin ? 12 : 5) : thin ? 4 : 2) != 0) {
+                if (test_effort() < 2 && turn % (l != LAST ? (thin ? 12 : 8) : thin ? 4 : 3) != 0) {
                     continue;
                 }
                 int kinds = 0;
