@@ -55,7 +55,7 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_STATIC           all functions static: several copies in one program
     CKCONV_REQUIRE_GPU      #error unless a GPU compiler reads the implementation
     CKCONV_STACK_BYTES      16384 to 65536 (65536): what runs without workspace may take of a thread's stack,
-                            a small workspace included, and group norms always; calls take up to 48 KiB beside
+                            a small workspace included, and group norms always; calls take up to 56 KiB beside
                             it
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
     What these drop is not compiled, on CPU and GPU; calls that need it answer CKCONV_ERR_UNSUPPORTED and the
@@ -1951,6 +1951,8 @@ enum { CKCI_STACK = CKCONV_STACK_BYTES / 4096 * 4096 };
 #else
 enum { CKCI_STACK = 65536 };
 #endif
+/* And the workspace of a group norm there: 8,256 bytes of its backward pass fit the default. */
+enum { CKCI_LITTLE_STACK = CKCI_STACK / 7 / 64 * 64 };
 enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655 };
 
 /* Every failure goes through here: status, and a text with the argument, the value and what is allowed. */
@@ -5501,6 +5503,16 @@ CKCI_APART void ckci_run_on_stack(ckci_item run, const void *context, int64_t it
     run(context, item, block.bytes);
 }
 
+/* The same with the block of a group norm's workspace, under which its items have theirs. */
+CKCI_APART void ckci_run_on_little_stack(ckci_item run, const void *context, int64_t item)
+{
+    union {
+        unsigned char bytes[CKCI_LITTLE_STACK];
+        double align;
+    } block;
+    run(context, item, block.bytes);
+}
+
 CKCI_FN void ckci_run_item(ckci_item run, const void *context, int64_t item, unsigned char *memory,
                            int64_t bytes, int thread)
 {
@@ -5576,6 +5588,9 @@ enum { CKCI_TUNE_TURNED = 6 };
 enum { CKCI_TUNE_STACK = 7 };
 /* bwd_weight on a GPU: its tiles sum dbias, too. */
 enum { CKCI_TUNE_BIAS = 8 };
+/* direct on a CPU: rows are gathered (cpu/along, along_weight); costs, which chose that, may differ for a run's
+   pointers. */
+enum { CKCI_TUNE_ALONG = 9 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -5604,9 +5619,15 @@ enum { CKCI_THREAD_COST = 32768 };
 /* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
 enum { CKCI_ALIGN = 64 };
 
+/* What a plan's workspace may take of the stack: the items of group norms have a block there, too. */
+CKCI_FN int64_t ckci_stack_room(ckconv_op op)
+{
+    return op >= CKCONV_GROUPNORM_FWD ? CKCI_LITTLE_STACK : CKCI_STACK;
+}
+
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 {
-    int64_t limit = plan->tune[CKCI_TUNE_STACK] ? (int64_t)CKCI_STACK : plan->tune[CKCI_TUNE_LIMIT];
+    int64_t limit = plan->tune[CKCI_TUNE_STACK] ? ckci_stack_room(plan->op) : plan->tune[CKCI_TUNE_LIMIT];
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 
@@ -8973,9 +8994,9 @@ enum { CKCI_LEAST_ROWS = 48 }; /* outputs of a unit */
    choices are made by shape alone, alike in all families. */
 CKCI_INLINE int64_t ckci_worth(double work)
 {
-    return work < CKCI_THREAD_COST        ? 1
-           : work < 16 * CKCI_THREAD_COST ? (int64_t)(work / CKCI_THREAD_COST)
-                                          : 16;
+    return work < (double)CKCI_THREAD_COST        ? 1
+           : work < 16 * (double)CKCI_THREAD_COST ? (int64_t)(work / (double)CKCI_THREAD_COST)
+                                                  : 16;
 }
 
 CKCI_INLINE double ckci_idle(double work, int64_t items)
@@ -10967,7 +10988,8 @@ CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
     }
     CKCI_TRY(ckci_direct_takes(&v, ckci_goes_along(&v, f->limit), err));
     ckci_direct_tiles lines = ckci_find_direct_tiles(&v, threads, f->limit);
-    if (!ckci_better_along(&v, &lines, f->limit, &cost)) {
+    f->plan->tune[CKCI_TUNE_ALONG] = ckci_better_along(&v, &lines, f->limit, &cost);
+    if (!f->plan->tune[CKCI_TUNE_ALONG]) {
         return ckci_fit_direct_view(f, &v, err);
     }
     ckci_along_tiles t = ckci_find_along_tiles(&v, threads, f->limit);
@@ -10986,12 +11008,11 @@ CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, con
     const ckci_conv *conv = ckci_long_rows(&p->conv, &turned);
     int32_t threads = plan->device.threads;
     int64_t limit = ckci_plan_limit(plan);
-    double cost;
     (void)args;
     job.v = ckci_make_view(conv, features);
     job.t = ckci_find_direct_tiles(&job.v, threads, limit);
     job.target = ckci_make_target(conv);
-    if (ckci_better_along(&job.v, &job.t, limit, &cost)) {
+    if (plan->tune[CKCI_TUNE_ALONG]) {
         ckci_along_job along;
         along.v = job.v;
         along.t = ckci_find_along_tiles(&job.v, threads, limit);
@@ -11693,7 +11714,8 @@ CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
     int32_t threads = f->plan->device.threads;
     CKCI_TRY(ckci_direct_takes(&v, 0, err));
     ckci_direct_tiles t = ckci_find_direct_weight_tiles(&v, f->split_k, threads, f->limit);
-    if (ckci_weight_better_along(&v, &t, f->split_k, f->limit, &f->cost)) {
+    f->plan->tune[CKCI_TUNE_ALONG] = ckci_weight_better_along(&v, &t, f->split_k, f->limit, &f->cost);
+    if (f->plan->tune[CKCI_TUNE_ALONG]) {
         ckci_along_shares a = ckci_find_along_shares(&v, f->split_k, threads, f->limit);
         f->plan->workspace_bytes = a.t.bytes;
         f->plan->block[0] = a.t.threads;
@@ -11719,13 +11741,12 @@ CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem 
     ckci_direct_job job;
     int32_t threads = plan->device.threads, split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
     int64_t limit = ckci_plan_limit(plan);
-    double cost;
     (void)args;
     job.v = ckci_make_view(&p->conv, features);
     job.t = ckci_find_direct_weight_tiles(&job.v, split_k, threads, limit);
     job.target = ckci_make_target(&p->conv);
     job.packed = ws;
-    if (ckci_weight_better_along(&job.v, &job.t, split_k, limit, &cost)) {
+    if (plan->tune[CKCI_TUNE_ALONG]) {
         ckci_along_weight_job along;
         along.v = job.v;
         along.a = ckci_find_along_shares(&job.v, split_k, threads, limit);
@@ -14701,7 +14722,8 @@ CKCI_FN ckconv_status ckci_make_gpu_bias(const ckci_conv *p, const ckconv_device
     k->along = t->len[5] > 1 && (t->len[2] == 1 || t->stride[5] < t->stride[2]);
     int known = t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 || t->dtype == CKCONV_BF16;
     int64_t vec = known ? 16 / size : 1, dense = k->along ? 5 : 2;
-    int fits = (uintptr_t)t->p % 16 == 0 && t->stride[dense] == 1 && t->len[dense] % vec == 0;
+    int fits = t->op.kind == CKCONV_PASS && (uintptr_t)t->p % 16 == 0 && t->stride[dense] == 1 &&
+               t->len[dense] % vec == 0;
     for (int i = 0; i < 6; i++) {
         fits = fits && (i == dense || t->len[i] <= 1 || t->stride[i] % vec == 0);
     }
@@ -19667,6 +19689,32 @@ CKCI_FN ckconv_status ckci_find_patches(const ckci_conv *p, int64_t limit, unsig
     return CKCONV_OK;
 }
 
+/* What the move costs. It comes near a copy's bandwidth where runs of patches are pieces of 8 or 16 bytes in
+   both tensors; numbers, and pieces of 4 bytes, took 70 times as long (H100, 38 MB of 2 x 2 patches). */
+CKCI_FN double ckci_patches_cost(const ckci_patches *r, const ckconv_device *device)
+{
+    static const int order[3] = {5, 3, 1}; /* along x, y, channels */
+    const int64_t size = (int64_t)ckci_size(r->in.dtype);
+    int64_t run = 1, piece = 16;
+    int inside = 1;
+    for (int i = 0; i < 3; i++) {
+        const int axis = order[i];
+        inside =
+            inside && (r->in.len[axis] == 1 || (r->in.stride[axis] == run && r->rows.stride[axis] == run));
+        run *= inside ? r->in.len[axis] : 1;
+        piece = inside ? piece
+                       : ckci_gcd(ckci_gcd(piece, r->in.stride[axis] * size), r->rows.stride[axis] * size);
+    }
+    for (int axis = 0; axis < 6; axis += 2) { /* batch, y and x of patches */
+        if (r->in.len[axis] > 1) {
+            piece = ckci_gcd(ckci_gcd(piece, r->in.stride[axis] * size), r->rows.stride[axis] * size);
+        }
+    }
+    piece = ckci_gcd(piece, run * size);
+    return ckci_move_cost(device, (double)r->bytes) +
+           (piece < 8 ? 70 * ckci_move_cost(device, (double)r->bytes) : 0);
+}
+
 CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
 {
     ckci_patches r;
@@ -19676,7 +19724,7 @@ CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
     CKCI_TRY(ckci_find_patches(&f->p->conv, f->limit, NULL, &r, err));
     CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
-    f->cost += ckci_move_cost(device, (double)r.bytes);
+    f->cost += ckci_patches_cost(&r, device);
     f->plan->grid[0] = one.grid[0];
     f->plan->block[0] = one.block[0];
     f->plan->workspace_bytes = r.bytes + one.workspace_bytes;
@@ -21544,7 +21592,7 @@ CKCI_FN int ckci_known_name(const char *name)
    longer. Results do not depend on it. */
 CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
-    double most = cost / CKCI_THREAD_COST;
+    double most = cost / (double)CKCI_THREAD_COST;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
 }
 
@@ -21714,14 +21762,14 @@ CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, cons
     ckconv_plan trial = *plan;
     double other;
     if (plan->engine != CKCONV_ENGINE_CPU || plan->tune[CKCI_TUNE_LIMIT] == 0 ||
-        plan->tune[CKCI_TUNE_LIMIT] >= CKCI_STACK) {
+        plan->tune[CKCI_TUNE_LIMIT] >= ckci_stack_room(plan->op)) {
         return;
     }
-    trial.tune[CKCI_TUNE_STACK] = CKCI_STACK;
+    trial.tune[CKCI_TUNE_STACK] = ckci_stack_room(plan->op);
     trial.workspace_bytes = 0;
     if (ckci_select(&trial, p, o, only, &other, NULL) == CKCONV_OK && other <= cost &&
         trial.workspace_bytes > ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) &&
-        (plan->op >= CKCONV_GROUPNORM_FWD || other < 2 * CKCI_THREAD_COST)) {
+        (plan->op >= CKCONV_GROUPNORM_FWD || other < 2 * (double)CKCI_THREAD_COST)) {
         *plan = trial;
         plan->tune[CKCI_TUNE_STACK] = trial.workspace_bytes;
         plan->workspace_bytes = 0;
@@ -22850,7 +22898,11 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         r.p = &p;
         r.args = args;
         r.instance = instance;
-        ckci_run_on_stack(ckci_stack_run_item, &r, 0);
+        if (plan->op >= CKCONV_GROUPNORM_FWD) {
+            ckci_run_on_little_stack(ckci_stack_run_item, &r, 0);
+        } else {
+            ckci_run_on_stack(ckci_stack_run_item, &r, 0);
+        }
     } else {
         instance->run(plan, &p, args, ws, instance->features);
     }

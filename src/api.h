@@ -51,7 +51,7 @@ BUILD SWITCHES (define them before the implementation; none but the first change
     CKCONV_STATIC           all functions static: several copies in one program
     CKCONV_REQUIRE_GPU      #error unless a GPU compiler reads the implementation
     CKCONV_STACK_BYTES      16384 to 65536 (65536): what runs without workspace may take of a thread's stack,
-                            a small workspace included, and group norms always; calls take up to 48 KiB beside
+                            a small workspace included, and group norms always; calls take up to 56 KiB beside
                             it
     CKCONV_NO_SIMD          portable vectors only: no run-time choice of AVX2 or AVX-512 code
     What these drop is not compiled, on CPU and GPU; calls that need it answer CKCONV_ERR_UNSUPPORTED and the

@@ -17,6 +17,8 @@ enum { CKCI_STACK = CKCONV_STACK_BYTES / 4096 * 4096 };
 #else
 enum { CKCI_STACK = 65536 };
 #endif
+/* And the workspace of a group norm there: 8,256 bytes of its backward pass fit the default. */
+enum { CKCI_LITTLE_STACK = CKCI_STACK / 7 / 64 * 64 };
 enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655 };
 
 /* Every failure goes through here: status, and a text with the argument, the value and what is allowed. */

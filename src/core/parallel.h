@@ -26,6 +26,16 @@ CKCI_APART void ckci_run_on_stack(ckci_item run, const void *context, int64_t it
     run(context, item, block.bytes);
 }
 
+/* The same with the block of a group norm's workspace, under which its items have theirs. */
+CKCI_APART void ckci_run_on_little_stack(ckci_item run, const void *context, int64_t item)
+{
+    union {
+        unsigned char bytes[CKCI_LITTLE_STACK];
+        double align;
+    } block;
+    run(context, item, block.bytes);
+}
+
 CKCI_FN void ckci_run_item(ckci_item run, const void *context, int64_t item, unsigned char *memory,
                            int64_t bytes, int thread)
 {

@@ -21,6 +21,9 @@ enum { CKCI_TUNE_TURNED = 6 };
 enum { CKCI_TUNE_STACK = 7 };
 /* bwd_weight on a GPU: its tiles sum dbias, too. */
 enum { CKCI_TUNE_BIAS = 8 };
+/* direct on a CPU: rows are gathered (cpu/along, along_weight); costs, which chose that, may differ for a run's
+   pointers. */
+enum { CKCI_TUNE_ALONG = 9 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -49,9 +52,15 @@ enum { CKCI_THREAD_COST = 32768 };
 /* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
 enum { CKCI_ALIGN = 64 };
 
+/* What a plan's workspace may take of the stack: the items of group norms have a block there, too. */
+CKCI_FN int64_t ckci_stack_room(ckconv_op op)
+{
+    return op >= CKCONV_GROUPNORM_FWD ? CKCI_LITTLE_STACK : CKCI_STACK;
+}
+
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 {
-    int64_t limit = plan->tune[CKCI_TUNE_STACK] ? (int64_t)CKCI_STACK : plan->tune[CKCI_TUNE_LIMIT];
+    int64_t limit = plan->tune[CKCI_TUNE_STACK] ? ckci_stack_room(plan->op) : plan->tune[CKCI_TUNE_LIMIT];
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 

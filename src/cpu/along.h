@@ -415,7 +415,8 @@ CKCI_FN ckconv_status ckci_fit_direct(ckci_fit *f, ckconv_error *err)
     }
     CKCI_TRY(ckci_direct_takes(&v, ckci_goes_along(&v, f->limit), err));
     ckci_direct_tiles lines = ckci_find_direct_tiles(&v, threads, f->limit);
-    if (!ckci_better_along(&v, &lines, f->limit, &cost)) {
+    f->plan->tune[CKCI_TUNE_ALONG] = ckci_better_along(&v, &lines, f->limit, &cost);
+    if (!f->plan->tune[CKCI_TUNE_ALONG]) {
         return ckci_fit_direct_view(f, &v, err);
     }
     ckci_along_tiles t = ckci_find_along_tiles(&v, threads, f->limit);
@@ -434,12 +435,11 @@ CKCI_FN void ckci_run_direct(const ckconv_plan *plan, const ckci_problem *p, con
     const ckci_conv *conv = ckci_long_rows(&p->conv, &turned);
     int32_t threads = plan->device.threads;
     int64_t limit = ckci_plan_limit(plan);
-    double cost;
     (void)args;
     job.v = ckci_make_view(conv, features);
     job.t = ckci_find_direct_tiles(&job.v, threads, limit);
     job.target = ckci_make_target(conv);
-    if (ckci_better_along(&job.v, &job.t, limit, &cost)) {
+    if (plan->tune[CKCI_TUNE_ALONG]) {
         ckci_along_job along;
         along.v = job.v;
         along.t = ckci_find_along_tiles(&job.v, threads, limit);

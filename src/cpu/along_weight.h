@@ -280,7 +280,8 @@ CKCI_FN ckconv_status ckci_fit_direct_weight(ckci_fit *f, ckconv_error *err)
     int32_t threads = f->plan->device.threads;
     CKCI_TRY(ckci_direct_takes(&v, 0, err));
     ckci_direct_tiles t = ckci_find_direct_weight_tiles(&v, f->split_k, threads, f->limit);
-    if (ckci_weight_better_along(&v, &t, f->split_k, f->limit, &f->cost)) {
+    f->plan->tune[CKCI_TUNE_ALONG] = ckci_weight_better_along(&v, &t, f->split_k, f->limit, &f->cost);
+    if (f->plan->tune[CKCI_TUNE_ALONG]) {
         ckci_along_shares a = ckci_find_along_shares(&v, f->split_k, threads, f->limit);
         f->plan->workspace_bytes = a.t.bytes;
         f->plan->block[0] = a.t.threads;
@@ -306,13 +307,12 @@ CKCI_FN void ckci_run_direct_weight(const ckconv_plan *plan, const ckci_problem 
     ckci_direct_job job;
     int32_t threads = plan->device.threads, split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
     int64_t limit = ckci_plan_limit(plan);
-    double cost;
     (void)args;
     job.v = ckci_make_view(&p->conv, features);
     job.t = ckci_find_direct_weight_tiles(&job.v, split_k, threads, limit);
     job.target = ckci_make_target(&p->conv);
     job.packed = ws;
-    if (ckci_weight_better_along(&job.v, &job.t, split_k, limit, &cost)) {
+    if (plan->tune[CKCI_TUNE_ALONG]) {
         ckci_along_weight_job along;
         along.v = job.v;
         along.a = ckci_find_along_shares(&job.v, split_k, threads, limit);

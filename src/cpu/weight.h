@@ -20,9 +20,9 @@ enum { CKCI_LEAST_ROWS = 48 }; /* outputs of a unit */
    choices are made by shape alone, alike in all families. */
 CKCI_INLINE int64_t ckci_worth(double work)
 {
-    return work < CKCI_THREAD_COST        ? 1
-           : work < 16 * CKCI_THREAD_COST ? (int64_t)(work / CKCI_THREAD_COST)
-                                          : 16;
+    return work < (double)CKCI_THREAD_COST        ? 1
+           : work < 16 * (double)CKCI_THREAD_COST ? (int64_t)(work / (double)CKCI_THREAD_COST)
+                                                  : 16;
 }
 
 CKCI_INLINE double ckci_idle(double work, int64_t items)

@@ -33,7 +33,8 @@ CKCI_FN ckconv_status ckci_make_gpu_bias(const ckci_conv *p, const ckconv_device
     k->along = t->len[5] > 1 && (t->len[2] == 1 || t->stride[5] < t->stride[2]);
     int known = t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 || t->dtype == CKCONV_BF16;
     int64_t vec = known ? 16 / size : 1, dense = k->along ? 5 : 2;
-    int fits = (uintptr_t)t->p % 16 == 0 && t->stride[dense] == 1 && t->len[dense] % vec == 0;
+    int fits = t->op.kind == CKCONV_PASS && (uintptr_t)t->p % 16 == 0 && t->stride[dense] == 1 &&
+               t->len[dense] % vec == 0;
     for (int i = 0; i < 6; i++) {
         fits = fits && (i == dense || t->len[i] <= 1 || t->stride[i] % vec == 0);
     }

@@ -113,21 +113,6 @@ template <class T> struct ckci_k_bias {
             for (int i = 0; i < 8; i++) {
                 x[i] = wide ? i < 4 ? ckci_k_float(word[i % 4]) : 0.f : half(p.t.dtype, word[i / 2], i % 2);
             }
-            if (p.t.op.kind != CKCONV_PASS) {
-                CKCI_K_UNROLL(1)
-                for (int i = 0; i < p.vec; i++) {
-                    T v = 0;
-                    CKCI_K_UNROLL(8)
-                    for (int j = 0; j < 8; j++) {
-                        v = i == j ? x[j] : v;
-                    }
-                    v = value(p.t, v);
-                    CKCI_K_UNROLL(8)
-                    for (int j = 0; j < 8; j++) {
-                        x[j] = i == j ? v : x[j];
-                    }
-                }
-            }
             if (p.along) {
                 sum[0] += ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
             } else {

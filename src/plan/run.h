@@ -407,7 +407,11 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         r.p = &p;
         r.args = args;
         r.instance = instance;
-        ckci_run_on_stack(ckci_stack_run_item, &r, 0);
+        if (plan->op >= CKCONV_GROUPNORM_FWD) {
+            ckci_run_on_little_stack(ckci_stack_run_item, &r, 0);
+        } else {
+            ckci_run_on_stack(ckci_stack_run_item, &r, 0);
+        }
     } else {
         instance->run(plan, &p, args, ws, instance->features);
     }

@@ -214,7 +214,7 @@ CKCI_FN int ckci_known_name(const char *name)
    longer. Results do not depend on it. */
 CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
-    double most = cost / CKCI_THREAD_COST;
+    double most = cost / (double)CKCI_THREAD_COST;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
 }
 
@@ -384,14 +384,14 @@ CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, cons
     ckconv_plan trial = *plan;
     double other;
     if (plan->engine != CKCONV_ENGINE_CPU || plan->tune[CKCI_TUNE_LIMIT] == 0 ||
-        plan->tune[CKCI_TUNE_LIMIT] >= CKCI_STACK) {
+        plan->tune[CKCI_TUNE_LIMIT] >= ckci_stack_room(plan->op)) {
         return;
     }
-    trial.tune[CKCI_TUNE_STACK] = CKCI_STACK;
+    trial.tune[CKCI_TUNE_STACK] = ckci_stack_room(plan->op);
     trial.workspace_bytes = 0;
     if (ckci_select(&trial, p, o, only, &other, NULL) == CKCONV_OK && other <= cost &&
         trial.workspace_bytes > ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) &&
-        (plan->op >= CKCONV_GROUPNORM_FWD || other < 2 * CKCI_THREAD_COST)) {
+        (plan->op >= CKCONV_GROUPNORM_FWD || other < 2 * (double)CKCI_THREAD_COST)) {
         *plan = trial;
         plan->tune[CKCI_TUNE_STACK] = trial.workspace_bytes;
         plan->workspace_bytes = 0;

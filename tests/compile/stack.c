@@ -14,7 +14,7 @@
 #ifndef CKCONV_STACK_BYTES
 #define CKCONV_STACK_BYTES 65536
 #endif
-enum { BESIDE = 49152, ROOM = 1 << 20, MOST = 1 << 17 };
+enum { BESIDE = 57344, ROOM = 1 << 20, MOST = 1 << 17 };
 
 static unsigned char *stack;
 static float a[MOST], b[MOST], c[MOST], e[MOST], got[MOST], want[MOST];
