@@ -694,9 +694,8 @@ static void test_large_norms(void)
         const ckconv_op op = i / 2 % 2 ? CKCONV_GROUPNORM_BWD : CKCONV_GROUPNORM_FWD;
         if (CHECK_OK(ckconv_plan_groupnorm(&plan, op, &d, NULL, &gpu, &err), err)) {
             CHECK_MSG(plan.grid[0] * 10 >= gpu.compute_units * 17,
-                      "%s, %s, c %d, layout %d: %d blocks, %d units",
-                      arches[i / 36], ckconv_op_name(op), (int)d.c, (int)d.in.layout, (int)plan.grid[0],
-                      (int)gpu.compute_units);
+                      "%s, %s, c %d, layout %d: %d blocks, %d units", arches[i / 36], ckconv_op_name(op),
+                      (int)d.c, (int)d.in.layout, (int)plan.grid[0], (int)gpu.compute_units);
         }
     }
 }
@@ -1325,9 +1324,9 @@ static void test_bias(void)
         int64_t g, k, c, filter, input, stride;
         ckconv_dtype type;
         int tiles;
-    } rows[] = {{1, 256, 64, 1, 56, 1, CKCONV_BF16, 1},  {1, 64, 64, 3, 56, 1, CKCONV_BF16, 1},
-                {1, 128, 128, 3, 56, 2, CKCONV_BF16, 1}, {1, 1024, 256, 1, 14, 1, CKCONV_F16, 1},
-                {1, 512, 512, 3, 7, 1, CKCONV_F16, 1},   {1, 2048, 512, 1, 7, 1, CKCONV_BF16, 1},
+    } rows[] = {{1, 256, 64, 1, 56, 1, CKCONV_BF16, 1},  {1, 64, 64, 3, 56, 1, CKCONV_BF16, 2},
+                {1, 128, 128, 3, 56, 2, CKCONV_BF16, 2}, {1, 1024, 256, 1, 14, 1, CKCONV_F16, 2},
+                {1, 512, 512, 3, 7, 1, CKCONV_F16, 2},   {1, 2048, 512, 1, 7, 1, CKCONV_BF16, 2},
                 {1, 64, 3, 7, 224, 2, CKCONV_BF16, 0},   {512, 1, 1, 3, 14, 1, CKCONV_BF16, 0},
                 {1, 64, 64, 3, 56, 1, CKCONV_F32, 0},    {1, 64, 64, 3, 56, 1, CKCONV_F64, 0},
                 {1, 64, 64, 3, 56, 1, CKCONV_I8, 0}};
@@ -1363,9 +1362,11 @@ static void test_bias(void)
         }
         test.plan = &with;
         ckconv_plan_describe(&with, text, sizeof text);
-        CHECK_MSG((strstr(text, "summed by the tiles") != NULL) == tiles, "%s: %s", archs[arch], text);
-        CHECK_MSG((strstr(text, "ckconv_k_bias_") != NULL) == !tiles, "%s: %s", archs[arch], text);
-        CHECK_MSG(with.launches <= without.launches + (tiles ? 0 : 2), "%s: %d launches, %d without",
+        /* 2: by the tiles or by a pass of its own, whichever is estimated to take less */
+        const int by_tiles = strstr(text, "summed by the tiles") != NULL;
+        CHECK_MSG(by_tiles == tiles || (tiles && rows[row].tiles == 2), "%s: %s", archs[arch], text);
+        CHECK_MSG((strstr(text, "ckconv_k_bias_") != NULL) == !by_tiles, "%s: %s", archs[arch], text);
+        CHECK_MSG(with.launches <= without.launches + (by_tiles ? 0 : 2), "%s: %d launches, %d without",
                   archs[arch], (int)with.launches, (int)without.launches);
     }
     test.plan = NULL;
