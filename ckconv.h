@@ -5588,8 +5588,8 @@ enum { CKCI_TUNE_TURNED = 6 };
 enum { CKCI_TUNE_STACK = 7 };
 /* bwd_weight on a GPU: its tiles sum dbias, too. */
 enum { CKCI_TUNE_BIAS = 8 };
-/* direct on a CPU: rows are gathered (cpu/along, along_weight); costs, which chose that, may differ for a run's
-   pointers. */
+/* direct on a CPU: rows are gathered (cpu/along, along_weight); costs, which chose that, may differ for a
+   run's pointers. */
 enum { CKCI_TUNE_ALONG = 9 };
 
 typedef union ckci_problem {
@@ -18808,8 +18808,9 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
                : status;
 }
 
-/* What it costs that the first column of tiles sums dbias, too: others wait for it, the longer the more of them
-   there are (H100, layers of ResNet-50: 4, 15 and 20, 33 to 49 % of the time with 1, 3 to 5, 9 or more columns). */
+/* What it costs that the first column of tiles sums dbias, too: others wait for it, the longer the more of
+   them there are (H100, layers of ResNet-50: 4, 15 and 20, 33 to 49 % of the time with 1, 3 to 5, 9 or more
+   columns). */
 CKCI_FN double ckci_matrix_bias_cost(const ckci_matrix *m, double cost)
 {
     const int32_t columns = m->l.a.conv.tiles_n;

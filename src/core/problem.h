@@ -21,8 +21,8 @@ enum { CKCI_TUNE_TURNED = 6 };
 enum { CKCI_TUNE_STACK = 7 };
 /* bwd_weight on a GPU: its tiles sum dbias, too. */
 enum { CKCI_TUNE_BIAS = 8 };
-/* direct on a CPU: rows are gathered (cpu/along, along_weight); costs, which chose that, may differ for a run's
-   pointers. */
+/* direct on a CPU: rows are gathered (cpu/along, along_weight); costs, which chose that, may differ for a
+   run's pointers. */
 enum { CKCI_TUNE_ALONG = 9 };
 
 typedef union ckci_problem {
