@@ -113,13 +113,11 @@ template <class T> struct ckci_k_bias {
             for (int i = 0; i < 8; i++) {
                 x[i] = wide ? i < 4 ? ckci_k_float(word[i % 4]) : 0.f : half(p.t.dtype, word[i / 2], i % 2);
             }
-            if (p.along) {
-                sum[0] += ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
-            } else {
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < 8; i++) {
-                    sum[i] += x[i];
-                }
+            /* without a branch: gfx90a would keep sums in scratch memory */
+            const T all = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                sum[i] += !p.along ? x[i] : i == 0 ? all : (T)0;
             }
         } else {
             (void)p;
