@@ -12231,7 +12231,10 @@ CKCI_FN void ckci_cpu_bias(const ckci_conv *p, int32_t features, int32_t threads
     ckci_join_positions(&job.t);
     if (job.kind->dtype == CKCONV_F32) {
         const ckci_kernels *k = ckci_find_kernels(features, CKCONV_F32);
-        job.widen = job.t.dtype == CKCONV_F16 ? k->widen16 : job.t.dtype == CKCONV_BF16 ? k->widen : NULL;
+        job.widen = (uintptr_t)job.t.p % 2 != 0  ? NULL
+                    : job.t.dtype == CKCONV_F16  ? k->widen16
+                    : job.t.dtype == CKCONV_BF16 ? k->widen
+                                                 : NULL;
     }
     job.along = job.t.len[2] == 1 || (job.t.len[5] > 1 && job.t.stride[5] < job.t.stride[2]);
     job.width = job.along ? 1 : CKCI_BIAS_WIDTH;
