@@ -14016,6 +14016,17 @@ CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *de
 CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
                                      const ckci_emitter *e, ckconv_error *err);
 
+/* Both, when a plan runs: `limit` bytes from ws on. */
+CKCI_FN ckconv_status ckci_emit_part(const ckconv_device *device, const ckci_conv *p, int64_t limit,
+                                     unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
+{
+    ckconv_plan part;
+    double cost;
+    CKCI_TRY(ckci_plan_part(p, device, limit, 0, &part, &cost, err));
+    part.workspace_bytes += part.workspace_bytes > 0 ? CKCI_ALIGN : 0; /* as a whole plan has it */
+    return ckci_list_part(&part, p, ws, e, err);
+}
+
 /* The family of a GPU's matrix unit; 0: none. */
 CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
 {
@@ -18811,13 +18822,12 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
                : status;
 }
 
-/* What it costs that the first column of tiles sums dbias, too: others wait for it, the longer the more of
-   them there are (H100, layers of ResNet-50: 4, 15 and 20, 33 to 49 % of the time with 1, 3 to 5, 9 or more
-   columns). */
+/* What it costs that the first column of tiles sums dbias, too: its blocks take about .4 longer for a step,
+   and the others, as many as there are columns beside it, wait for them (H100: .00 to .11 of the time with
+   one column, .14 to .49 with 2 to 18). */
 CKCI_FN double ckci_matrix_bias_cost(const ckci_matrix *m, double cost)
 {
-    const int32_t columns = m->l.a.conv.tiles_n;
-    return (columns > 6 ? 0.35 : columns > 2 ? 0.2 : 0.04) * cost;
+    return 0.4 * cost * (1 - 1. / m->l.a.conv.tiles_n);
 }
 
 CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
@@ -19276,7 +19286,7 @@ CKCI_FN ckconv_status ckci_list_gpu_weight(const ckconv_plan *plan, const ckci_p
   channels, in one launch (kernels/vector/pixel.h): what matrix tiles do in two to four, which pack channels
   that are no multiples of eight, or add parts.
 */
-/* Longer sums are left to kernels that keep their error: 16 shares of a sum are added one after the other. */
+/* Longer sums are left to kernels that keep their error: a thread adds up to 512 products in one chain. */
 enum { CKCI_PIXEL_MOST = 16384 };
 
 /* Are two neighbours along a dimension of step 1 one aligned load, wherever others go by `apart`? */
@@ -19601,12 +19611,8 @@ CKCI_FN ckconv_status ckci_list_sections(const ckconv_plan *plan, const ckci_pro
     CKCI_TRY(ckci_cut_filter(c, &s, err));
     CKCI_TRY(ckci_place_sections(c, limit, ws, &s, err));
     for (int64_t at = 0; at < s.all; at++) {
-        ckconv_plan one;
-        double cost;
         if (ckci_cut_section(c, &s, at, &part)) {
-            CKCI_TRY(ckci_plan_part(&part, &plan->device, limit - s.bytes, 0, &one, &cost, err));
-            one.workspace_bytes += one.workspace_bytes > 0 ? CKCI_ALIGN : 0; /* as a whole plan has it */
-            CKCI_TRY(ckci_list_part(&one, &part, ws ? ws + s.bytes : NULL, e, err));
+            CKCI_TRY(ckci_emit_part(&plan->device, &part, limit - s.bytes, ws ? ws + s.bytes : NULL, e, err));
         }
     }
     return s.here ? CKCONV_OK : ckci_emit_sections(c, &s, e, err);
@@ -19733,8 +19739,7 @@ CKCI_FN double ckci_patches_cost(const ckci_patches *r, const ckconv_device *dev
         }
     }
     piece = ckci_gcd(piece, run * size);
-    return ckci_move_cost(device, (double)r->bytes) +
-           (piece < 8 ? 70 * ckci_move_cost(device, (double)r->bytes) : 0);
+    return ckci_move_cost(device, (double)r->bytes) * (piece < 8 ? 70 : 1);
 }
 
 CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
@@ -19760,20 +19765,16 @@ CKCI_FN ckconv_status ckci_list_patches(const ckconv_plan *plan, const ckci_prob
     const int back = plan->op == CKCONV_BWD_DATA;
     const int64_t limit = ckci_run_limit(plan);
     ckci_patches r;
-    ckconv_plan one;
     ckci_launch move;
-    double cost;
     (void)args;
     (void)tile;
     CKCI_TRY(ckci_find_patches(&p->conv, limit, ws, &r, err));
-    CKCI_TRY(ckci_plan_part(&r.conv, &plan->device, limit - r.bytes, 0, &one, &cost, err));
-    one.workspace_bytes += one.workspace_bytes > 0 ? CKCI_ALIGN : 0; /* as a whole plan has it */
     CKCI_TRY(back ? ckci_make_move(&plan->device, &r.rows, &r.in, &move, err)
                   : ckci_make_move(&plan->device, &r.in, &r.rows, &move, err));
     if (!back) {
         CKCI_TRY(e->emit(e->context, &move, err));
     }
-    CKCI_TRY(ckci_list_part(&one, &r.conv, ws ? ws + r.bytes : NULL, e, err));
+    CKCI_TRY(ckci_emit_part(&plan->device, &r.conv, limit - r.bytes, ws ? ws + r.bytes : NULL, e, err));
     return back ? e->emit(e->context, &move, err) : CKCONV_OK;
 }
 

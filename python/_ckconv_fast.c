@@ -1,12 +1,14 @@
 /* _ckconv_fast.c - one call of ckconv_run from Python without ctypes, which takes it some microseconds
 
-   prepare(run, plan, bytes, slots): what all calls of a plan have in common, as a capsule. run: the address of
-   ckconv_run; plan: that of a plan, which must live as long as the capsule; bytes: of its workspace; slots: a bytes
-   object, for each pointer of a call the index of its member among those of ckconv_args.
-   run(prepared, workspace, stream, pointer...): all of them integers. None, or the error's text when the run failed.
+   prepare(run, plan, bytes, slots): what all calls of a plan have in common, as a capsule. run: the address
+   of ckconv_run; plan: that of a plan, which must live as long as the capsule; bytes: of its workspace;
+   slots: a bytes object, for each pointer of a call the index of its member among those of ckconv_args.
+   run(prepared, workspace, stream, pointer...): all of them integers. None, or the error's text when the run
+   failed.
 
-   `make python` builds it where Python.h is; python/ckconv_torch.py does without it elsewhere. It has no code of the
-   library and links nothing, and keeps to the part of Python's interface that is the same from 3.10 on.
+   `make python` builds it where Python.h is; python/ckconv_torch.py does without it elsewhere. It has no code
+   of the library and links nothing, and keeps to the part of Python's interface that is the same from 3.10
+   on.
    SPDX-License-Identifier: MIT */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030a0000
@@ -86,7 +88,8 @@ static PyObject *run(PyObject *self, PyObject *const *arg, Py_ssize_t count)
     const prepared *p = count < 3 ? NULL : (const prepared *)PyCapsule_GetPointer(arg[0], "prepared");
     if (!p || count != 3 + p->count) {
         if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_TypeError, "run takes what was prepared, workspace, stream, a pointer a slot");
+            PyErr_SetString(PyExc_TypeError,
+                            "run takes what was prepared, workspace, stream, a pointer a slot");
         }
         return NULL;
     }
@@ -115,7 +118,8 @@ static PyMethodDef functions[] = {
     {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, "run(prepared, workspace, stream, pointer...)"},
     {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_ckconv_fast", NULL, -1, functions, NULL, NULL, NULL, NULL};
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_ckconv_fast", NULL, -1, functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__ckconv_fast(void)
 {

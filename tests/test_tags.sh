@@ -220,7 +220,7 @@ for part in $parts; do
     fi
 done
 here=$(dirname "$0")
-narrow "$here"/*.[ch] "$here"/*.cc "$here"/*.sh "$here"/../examples/*.[ch] >"$dir/out"
-check "tests and examples: lines of 110 columns at most" "$dir/out"
+narrow "$here"/*.[ch] "$here"/*.cc "$here"/*.sh "$here"/../examples/*.[ch] "$here"/../python/*.c >"$dir/out"
+check "tests, examples and python's C: lines of 110 columns at most" "$dir/out"
 echo "$name: $passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -20,6 +20,17 @@ CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *de
 CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
                                      const ckci_emitter *e, ckconv_error *err);
 
+/* Both, when a plan runs: `limit` bytes from ws on. */
+CKCI_FN ckconv_status ckci_emit_part(const ckconv_device *device, const ckci_conv *p, int64_t limit,
+                                     unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
+{
+    ckconv_plan part;
+    double cost;
+    CKCI_TRY(ckci_plan_part(p, device, limit, 0, &part, &cost, err));
+    part.workspace_bytes += part.workspace_bytes > 0 ? CKCI_ALIGN : 0; /* as a whole plan has it */
+    return ckci_list_part(&part, p, ws, e, err);
+}
+
 /* The family of a GPU's matrix unit; 0: none. */
 CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
 {

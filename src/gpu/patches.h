@@ -121,8 +121,7 @@ CKCI_FN double ckci_patches_cost(const ckci_patches *r, const ckconv_device *dev
         }
     }
     piece = ckci_gcd(piece, run * size);
-    return ckci_move_cost(device, (double)r->bytes) +
-           (piece < 8 ? 70 * ckci_move_cost(device, (double)r->bytes) : 0);
+    return ckci_move_cost(device, (double)r->bytes) * (piece < 8 ? 70 : 1);
 }
 
 CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
@@ -148,19 +147,15 @@ CKCI_FN ckconv_status ckci_list_patches(const ckconv_plan *plan, const ckci_prob
     const int back = plan->op == CKCONV_BWD_DATA;
     const int64_t limit = ckci_run_limit(plan);
     ckci_patches r;
-    ckconv_plan one;
     ckci_launch move;
-    double cost;
     (void)args;
     (void)tile;
     CKCI_TRY(ckci_find_patches(&p->conv, limit, ws, &r, err));
-    CKCI_TRY(ckci_plan_part(&r.conv, &plan->device, limit - r.bytes, 0, &one, &cost, err));
-    one.workspace_bytes += one.workspace_bytes > 0 ? CKCI_ALIGN : 0; /* as a whole plan has it */
     CKCI_TRY(back ? ckci_make_move(&plan->device, &r.rows, &r.in, &move, err)
                   : ckci_make_move(&plan->device, &r.in, &r.rows, &move, err));
     if (!back) {
         CKCI_TRY(e->emit(e->context, &move, err));
     }
-    CKCI_TRY(ckci_list_part(&one, &r.conv, ws ? ws + r.bytes : NULL, e, err));
+    CKCI_TRY(ckci_emit_part(&plan->device, &r.conv, limit - r.bytes, ws ? ws + r.bytes : NULL, e, err));
     return back ? e->emit(e->context, &move, err) : CKCONV_OK;
 }

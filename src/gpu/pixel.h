@@ -7,7 +7,7 @@
 #pragma once
 #include "gpu/conv.h"
 
-/* Longer sums are left to kernels that keep their error: 16 shares of a sum are added one after the other. */
+/* Longer sums are left to kernels that keep their error: a thread adds up to 512 products in one chain. */
 enum { CKCI_PIXEL_MOST = 16384 };
 
 /* Are two neighbours along a dimension of step 1 one aligned load, wherever others go by `apart`? */

@@ -233,12 +233,8 @@ CKCI_FN ckconv_status ckci_list_sections(const ckconv_plan *plan, const ckci_pro
     CKCI_TRY(ckci_cut_filter(c, &s, err));
     CKCI_TRY(ckci_place_sections(c, limit, ws, &s, err));
     for (int64_t at = 0; at < s.all; at++) {
-        ckconv_plan one;
-        double cost;
         if (ckci_cut_section(c, &s, at, &part)) {
-            CKCI_TRY(ckci_plan_part(&part, &plan->device, limit - s.bytes, 0, &one, &cost, err));
-            one.workspace_bytes += one.workspace_bytes > 0 ? CKCI_ALIGN : 0; /* as a whole plan has it */
-            CKCI_TRY(ckci_list_part(&one, &part, ws ? ws + s.bytes : NULL, e, err));
+            CKCI_TRY(ckci_emit_part(&plan->device, &part, limit - s.bytes, ws ? ws + s.bytes : NULL, e, err));
         }
     }
     return s.here ? CKCONV_OK : ckci_emit_sections(c, &s, e, err);
