@@ -14075,6 +14075,19 @@ CKCI_FN int64_t ckci_sum_parts(const ckconv_device *device, int64_t positions)
     return ckci_max(ckci_ceil_div(positions, CKCI_SUM_PIECES * ckci_sum_chain(device)), 1);
 }
 
+/* Refuses a part of so many positions: rounding of its pieces' sums would show (twice PIECES: parts are cut
+   by whole items). */
+CKCI_FN ckconv_status ckci_sum_fits(const ckconv_device *device, int64_t positions, ckconv_error *err)
+{
+    const int64_t most = 2 * CKCI_SUM_PIECES * ckci_sum_chain(device);
+    return positions <= most
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_WORKSPACE,
+                           "matrix units add up to %lld positions to one sum, here %lld: more parts "
+                           "need more workspace, or a larger split_k",
+                           CKCI_LL(most), CKCI_LL(positions));
+}
+
 /* Of `count` items of a part, `each` positions apiece, those that are a piece; 0: all. */
 CKCI_FN int32_t ckci_sum_items(const ckconv_device *device, int64_t count, int64_t each)
 {
@@ -16653,6 +16666,9 @@ CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_dev
         ckci_depth_box_split(k, device, room);
     }
     k->chain = ckci_sum_items(device, k->part, tile);
+    if (k->chain) {
+        CKCI_TRY(ckci_sum_fits(device, ckci_saturating_mul(k->part, tile), err));
+    }
     k->sums = k->parts > 1 || k->full || k->chain;
     *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;
     CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
@@ -17895,6 +17911,9 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     int64_t each = (int64_t)q->images * q->rows * q->columns,
             most = ckci_ceil_div(q->regions, ckci_max(q->parts, 1));
     k->chain = weight ? ckci_sum_items(device, most, each) : 0;
+    if (k->chain) {
+        CKCI_TRY(ckci_sum_fits(device, ckci_saturating_mul(most, each), err));
+    }
     if (k->chain && device->kind != CKCONV_DEVICE_NVIDIA && most * each > 2 * CKCI_SUM_WHOLE) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "near sums up to %d positions in a part; here split_k of %d leaves %lld",
@@ -18348,6 +18367,9 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     blocks = ckci_max(ckci_min(blocks, k->items), 1);
     k->blocks = (int32_t)blocks;
     k->chain = ckci_sum_items(device, ckci_ceil_div(k->items, blocks), (int64_t)k->tile[0] * k->tile[1]);
+    if (k->chain) {
+        CKCI_TRY(ckci_sum_fits(device, ckci_ceil_div(k->items, blocks) * k->tile[0] * k->tile[1], err));
+    }
     *bytes = ckci_saturating_mul(blocks, one);
     CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
     if (one > INT32_MAX) {
@@ -18762,6 +18784,9 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     /* one part is the weights themselves, or what they come of */
     int adds =
         k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile->rows, m->tile->columns);
+    if (adds) {
+        CKCI_TRY(ckci_sum_fits(device, ckci_ceil_div(positions, split), err));
+    }
     int here = adds && split == 1 && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t);
     m->fold = split > 1 || m->whole || (adds && !here);
     if (here) {

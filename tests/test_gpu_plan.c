@@ -399,6 +399,49 @@ static void test_large_filters(void)
 }
 
 /* Few positions and a long reduction: parts of it fill the GPU; not where tiles do. */
+/* A sum on a matrix unit that is added to in memory has no more pieces than its error allows: without
+   workspace, and in one part, tiles leave 10^8 positions to kernels that carry what is lost. */
+static void test_long_sums(void)
+{
+    static const char *const archs[] = {"gfx90a", "gfx942", "gfx1100", "sm_80", "sm_90"};
+    static const int64_t rows[][4] = {{1, 64, 64, 1}, {1, 64, 64, 3}, {8, 1, 1, 1},
+                                      {512, 1, 1, 5}, {32, 4, 4, 3},  {1, 64, 3, 3}};
+    for (int i = 0; i < 6 * 5 * 4; i++) {
+        const ckconv_device gpu = named(archs[i / 6 % 5]);
+        ckconv_conv_desc d = cube(2, 512, rows[i % 6][3], 1, 1);
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_options o;
+        memset(&o, 0, sizeof o);
+        o.max_workspace = i / 60 ? -1 : 0;
+        o.split_k = i / 60 ? 0 : 1;
+        d.g = rows[i % 6][0];
+        d.n = 382;
+        d.k = rows[i % 6][1];
+        d.c = rows[i % 6][2];
+        d.in.dtype = CKCONV_BF16;
+        d.wei.dtype = i / 30 % 2 ? CKCONV_F32 : CKCONV_BF16;
+        d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = rows[i % 6][3] / 2;
+        for (int32_t j = 0; j < ckconv_instance_count(); j++) {
+            const ckconv_family family = ckconv_instance_family(j);
+            const char *name = ckconv_instance_name(j);
+            const int matrix = family == CKCONV_FAMILY_MMA || family == CKCONV_FAMILY_MFMA ||
+                               family == CKCONV_FAMILY_WMMA || strstr(name, "depthwise_matrix");
+            o.instance = name;
+            if (!ckconv_instance_does(j, CKCONV_BWD_WEIGHT) ||
+                ckconv_instance_engine(j) != CKCONV_ENGINE_GPU || !matrix ||
+                strstr(name, "32x128")) { /* sums of those are carried in registers */
+                continue;
+            }
+            CHECK_MSG(ckconv_plan_conv(&plan, CKCONV_BWD_WEIGHT, &d, &o, &gpu, &err) != CKCONV_OK,
+                      "%d, %s: %s", i, gpu.arch, name);
+        }
+        o.instance = NULL;
+        o.split_k = 0;
+        CHECK_OK(ckconv_plan_conv(&plan, CKCONV_BWD_WEIGHT, &d, &o, &gpu, &err), err);
+    }
+}
+
 /* Spaces of one pixel: one launch, whatever the channels; large products stay with tiles. */
 static void test_pixels(void)
 {
@@ -1386,6 +1429,7 @@ int main(void)
     test_channels_first();
     test_large_filters();
     test_pixels();
+    test_long_sums();
     test_few_positions();
     test_bias();
     test_tiles();

@@ -79,6 +79,19 @@ CKCI_FN int64_t ckci_sum_parts(const ckconv_device *device, int64_t positions)
     return ckci_max(ckci_ceil_div(positions, CKCI_SUM_PIECES * ckci_sum_chain(device)), 1);
 }
 
+/* Refuses a part of so many positions: rounding of its pieces' sums would show (twice PIECES: parts are cut
+   by whole items). */
+CKCI_FN ckconv_status ckci_sum_fits(const ckconv_device *device, int64_t positions, ckconv_error *err)
+{
+    const int64_t most = 2 * CKCI_SUM_PIECES * ckci_sum_chain(device);
+    return positions <= most
+               ? CKCONV_OK
+               : ckci_fail(err, CKCONV_ERR_WORKSPACE,
+                           "matrix units add up to %lld positions to one sum, here %lld: more parts "
+                           "need more workspace, or a larger split_k",
+                           CKCI_LL(most), CKCI_LL(positions));
+}
+
 /* Of `count` items of a part, `each` positions apiece, those that are a piece; 0: all. */
 CKCI_FN int32_t ckci_sum_items(const ckconv_device *device, int64_t count, int64_t each)
 {

@@ -305,6 +305,9 @@ CKCI_FN ckconv_status ckci_depth_box_weight(const ckci_conv *p, const ckconv_dev
         ckci_depth_box_split(k, device, room);
     }
     k->chain = ckci_sum_items(device, k->part, tile);
+    if (k->chain) {
+        CKCI_TRY(ckci_sum_fits(device, ckci_saturating_mul(k->part, tile), err));
+    }
     k->sums = k->parts > 1 || k->full || k->chain;
     *bytes = k->sums ? ckci_saturating_mul(k->parts, one) : 0;
     CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));

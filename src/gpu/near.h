@@ -233,6 +233,9 @@ CKCI_FN ckconv_status ckci_near_walk(const ckci_conv *c, const ckconv_device *de
     int64_t each = (int64_t)q->images * q->rows * q->columns,
             most = ckci_ceil_div(q->regions, ckci_max(q->parts, 1));
     k->chain = weight ? ckci_sum_items(device, most, each) : 0;
+    if (k->chain) {
+        CKCI_TRY(ckci_sum_fits(device, ckci_saturating_mul(most, each), err));
+    }
     if (k->chain && device->kind != CKCONV_DEVICE_NVIDIA && most * each > 2 * CKCI_SUM_WHOLE) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "near sums up to %d positions in a part; here split_k of %d leaves %lld",

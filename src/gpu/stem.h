@@ -316,6 +316,9 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     blocks = ckci_max(ckci_min(blocks, k->items), 1);
     k->blocks = (int32_t)blocks;
     k->chain = ckci_sum_items(device, ckci_ceil_div(k->items, blocks), (int64_t)k->tile[0] * k->tile[1]);
+    if (k->chain) {
+        CKCI_TRY(ckci_sum_fits(device, ckci_ceil_div(k->items, blocks) * k->tile[0] * k->tile[1], err));
+    }
     *bytes = ckci_saturating_mul(blocks, one);
     CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
     if (one > INT32_MAX) {
