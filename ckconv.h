@@ -1032,8 +1032,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef KB
 #pragma push_macro("KEPT")
 #undef KEPT
-#pragma push_macro("KINDS")
-#undef KINDS
 #pragma push_macro("KT")
 #undef KT
 #pragma push_macro("L")
@@ -1054,8 +1052,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef LEAKY_RELU
 #pragma push_macro("LEAST")
 #undef LEAST
-#pragma push_macro("LEFT")
-#undef LEFT
 #pragma push_macro("LIE")
 #undef LIE
 #pragma push_macro("LINE")
@@ -1242,8 +1238,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef SEGMENT
 #pragma push_macro("SEVERAL")
 #undef SEVERAL
-#pragma push_macro("SHARE")
-#undef SHARE
 #pragma push_macro("SHARED")
 #undef SHARED
 #pragma push_macro("SHIFT")
@@ -1384,8 +1378,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef WAVE
 #pragma push_macro("WAVES")
 #undef WAVES
-#pragma push_macro("WAYS")
-#undef WAYS
 #pragma push_macro("WEIGHT")
 #undef WEIGHT
 #pragma push_macro("WEIGHT_DEPTH_")
@@ -2958,7 +2950,7 @@ typedef struct ckci_gpu_share {
 } ckci_gpu_share;
 
 /* dbias of bwd_weight: sums of dout's channels, [part][channel], and the vector that they go to; adds: to
-   what it holds. */
+   what it holds. Of matrix bwd_weight's parts each column of tiles that takes turns has its own. */
 typedef struct ckci_gpu_vector {
     unsigned char *sums, *out; /* sums NULL: there are no parts */
     ckconv_dtype dtype;
@@ -3020,8 +3012,9 @@ typedef struct ckci_gpu_conv {
     ckci_divisor by_split, by_work;  /* matrix fwd, bwd_data: parts; tiles of one part */
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
     ckci_gpu_share share;
-    ckci_gpu_vector bias; /* matrix_weight: sums not NULL: blocks of the first columns sum dout's rows there,
-                             or to out, if that is not NULL; reduce: blocks from bias_at on add them */
+    ckci_gpu_vector bias; /* matrix_weight: sums not NULL: blocks sum dout's rows there, and go on to out, if
+                             that is not NULL; reduce: blocks from bias_at on add them */
+    int32_t bias_turns;   /* columns of tiles whose blocks take turns at that, a power of two */
     int64_t bias_at;
     union {
         ckci_gpu_near region;
@@ -3184,6 +3177,8 @@ typedef struct ckci_gpu_stem {
     int32_t tiles_c, planes, length, plane, chunks;
     int32_t chain;          /* items of a block that are summed at a time, 0: all; see ckci_sum_chain */
     unsigned char *partial; /* [block][k][column] */
+    unsigned char *sums;    /* [block][k]: for dbias, of a column of ones behind the others; or NULL */
+    int32_t ones;           /* bytes of a row from its start to those */
     /* by_row: row_pairs, bwd_data: pairs of K; by_wide: pixels of a row */
     ckci_divisor by_tile_x, by_tiles_x, by_tiles_y, by_tiles_n, by_pairs, by_row, by_c, by_chunks, by_wide,
         by_stride_x, by_window_x, by_planes, by_tiles_c, by_filter_x;
@@ -5586,7 +5581,7 @@ enum { CKCI_TUNE_KEPT = 5 };
 enum { CKCI_TUNE_TURNED = 6 };
 /* A CPU plan whose workspace is a block on the stack: its bytes; workspace_bytes is 0. */
 enum { CKCI_TUNE_STACK = 7 };
-/* bwd_weight on a GPU: its tiles sum dbias, too. */
+/* bwd_weight on a GPU: its tiles sum dbias, too; 2: a launch of its own adds their sums. */
 enum { CKCI_TUNE_BIAS = 8 };
 /* direct on a CPU: rows are gathered (cpu/along, along_weight); costs, which chose that, may differ for a
    run's pointers. */
@@ -14708,8 +14703,9 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const 
     }
     l.grid = ckci_ceil_div(weights, k->o_vec ? 1024 >> k->lanes : 256);
     if (matrix && matrix->bias.sums) {
-        k->bias = ckci_bias_vector(p, split);
+        k->bias = ckci_bias_vector(p, (int64_t)split * matrix->bias_turns);
         k->bias.sums = matrix->bias.sums;
+        k->bias_turns = matrix->bias_turns;
         k->bias_at = l.grid;
         l.grid += ckci_ceil_div(k->bias.channels, 16);
     }
@@ -18306,7 +18302,8 @@ CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *devi
         wide = parts > 1 ? ckci_ceil_div(wide, 8) * 8 : wide;
         int64_t positions = ckci_ceil_div(wide, 16) * 16,
                 length = positions + (k->filter[1] - 1) / k->stride[1];
-        int64_t plane = ckci_ceil_div(length * 2 - 14, 128) * 128 + 16, pitch = 2 * k->planes * plane;
+        int64_t plane = ckci_ceil_div(length * 2 - 14, 128) * 128 + 16;
+        int64_t pitch = (2 * k->planes + (k->ones > 0)) * plane;
         int64_t chunks = ckci_ceil_div(k->left - k->pad[1] * k->c + (length / 2 * 2 + 3) * k->planes, 8);
         for (int64_t high = 1; high <= ckci_min(y, 16) && wide != before && wide > 0; high++) {
             int64_t rows = (high - 1) * k->stride[0] + (k->filter[0] - 1) * (int64_t)k->dilation_y + 1;
@@ -18326,6 +18323,7 @@ CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *devi
                 k->length = (int32_t)length;
                 k->plane = (int32_t)plane;
                 k->pitch = (int32_t)pitch;
+                k->ones = k->ones ? (int32_t)(2 * k->planes * plane) : 0;
                 k->chunks = (int32_t)chunks;
                 k->tiles[0] = (int32_t)ckci_ceil_div(y, high);
                 k->tiles[1] = (int32_t)ckci_ceil_div(x, wide);
@@ -18354,6 +18352,7 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     k->tiles_n = (int32_t)ckci_ceil_div(p->k, 64);
     k->planes = k->stride[1] * k->c;
     k->left = (k->pad[1] * k->c + 7) / 8 * 8;
+    k->ones = p->dbias.dtype && p->t[CKCI_OUT].plain && columns % 160 != 0;
     int64_t shares = (int64_t)k->tiles_c * k->tiles_n;
     int64_t blocks = ckci_max(ckci_max(device->compute_units, 1) * 2 / shares, 1);
     int64_t positions = ckci_saturating_mul(p->n, p->output[1] * p->output[2]);
@@ -18370,7 +18369,7 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     if (k->chain) {
         CKCI_TRY(ckci_sum_fits(device, ckci_ceil_div(k->items, blocks) * k->tile[0] * k->tile[1], err));
     }
-    *bytes = ckci_saturating_mul(blocks, one);
+    *bytes = ckci_saturating_mul(blocks, one + (k->ones ? 4 * p->k : 0));
     CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
     if (one > INT32_MAX) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: 2^29 - 1 weights can be split",
@@ -18398,6 +18397,7 @@ CKCI_FN ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_stem_weight(&f->p->conv, &f->plan->device, f->family, f->split_k, f->limit, &l, &bytes,
                               &f->cost, err));
     ckci_plan_launch(f->plan, &l, 2);
+    f->plan->tune[CKCI_TUNE_BIAS] = l.a.stem.ones > 0;
     f->plan->split_k = l.a.stem.blocks;
     f->plan->workspace_bytes = bytes;
     return CKCONV_OK;
@@ -18415,17 +18415,29 @@ CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_
     (void)tile;
     if (ckci_stem_weight(&p->conv, &plan->device, ckci_matrix_family(&plan->device), plan->split_k,
                          ckci_run_limit(plan), &l, &bytes, &cost, NULL) == CKCONV_OK) {
-        l.a.stem.partial = ws;
-        CKCI_TRY(e->emit(e->context, &l, err));
         int32_t split = l.a.stem.blocks;
+        unsigned char *sums = ws + 4 * (int64_t)split * p->conv.k * l.a.stem.columns;
+        const int bias = l.a.stem.ones > 0;
+        l.a.stem.partial = ws;
+        l.a.stem.sums = bias ? sums : NULL;
+        CKCI_TRY(e->emit(e->context, &l, err));
         ckci_make_gpu_conv(&p->conv, &l.a.conv);
         ckci_set_kernel(&l, CKCI_KERNEL_matrix_stem_sum);
         l.a.conv.split = split;
         l.a.conv.o.partial = ws;
         l.grid = ckci_ceil_div((int64_t)l.a.conv.rows * l.a.conv.columns, 32);
+        if (bias) {
+            l.a.conv.bias = ckci_bias_vector(&p->conv, split);
+            l.a.conv.bias.sums = sums;
+            l.a.conv.bias_at = l.grid;
+            l.grid += ckci_ceil_div(p->conv.k, 16);
+        }
         return e->emit(e->context, &l, err);
     }
     /* pointers less aligned than planned for */
+    if (plan->tune[CKCI_TUNE_BIAS]) {
+        CKCI_TRY(ckci_emit_bias(plan, &p->conv, ws, e, err));
+    }
     CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, ckci_run_limit(plan), &l, &bytes,
                              &cost, err));
     l.a.conv.o.partial = bytes ? ws : NULL;
@@ -18707,15 +18719,20 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
 CKCI_FN void ckci_matrix_bias(const ckci_conv *p, ckci_matrix *m, int64_t limit, unsigned char *ws)
 {
     const ckci_conv *c = &m->conv;
-    int64_t before = m->bytes, channels = p->g * p->k;
+    ckci_gpu_conv *k = &m->l.a.conv;
+    int64_t before = m->bytes, channels = p->g * p->k, parts;
     if (!p->dbias.dtype || m->whole || m->terms > 1 || ckci_matrix_chunk(m->type) != 8 ||
         !p->t[CKCI_OUT].plain || c->g * c->k != channels || c->t[CKCI_OUT].len[1] == 0) {
         return;
     }
-    m->bias = ckci_matrix_take(m, ckci_saturating_mul(4 * channels, m->split), limit, ws,
-                               &m->l.a.conv.bias.sums, NULL) == CKCONV_OK;
+    for (k->bias_turns = 1; k->bias_turns < 32 && k->bias_turns * 2 <= k->tiles_n;) {
+        k->bias_turns *= 2;
+    }
+    parts = ckci_saturating_mul(m->split, k->bias_turns);
+    m->bias = ckci_matrix_take(m, ckci_saturating_mul(4 * channels, parts), limit, ws, &k->bias.sums, NULL) ==
+              CKCONV_OK;
     m->bytes = m->bias ? m->bytes : before;
-    m->l.a.conv.bias.sums = m->bias ? m->l.a.conv.bias.sums : NULL;
+    k->bias.sums = m->bias ? k->bias.sums : NULL;
 }
 
 /* bwd_weight. Parts of the reduction as in ckci_gpu_weight. turns: dwei may be turned after. */
@@ -18847,12 +18864,18 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
                : status;
 }
 
-/* What it costs that the first column of tiles sums dbias, too: its blocks take about .4 longer for a step,
-   and the others, as many as there are columns beside it, wait for them (H100: .00 to .11 of the time with
-   one column, .14 to .49 with 2 to 18). */
+/* Where dwei is one part, its tiles' sums for dbias need a launch of their own, unless one column of tiles
+   has them all. */
+CKCI_FN int ckci_bias_apart(const ckci_matrix *m)
+{
+    return m->bias && !m->fold && m->l.a.conv.bias_turns > 1;
+}
+
+/* What it costs that tiles sum dbias, too: LDS serves the unit and the sums, so that a step takes up to a
+   tenth longer (H100), of which each column of tiles that takes turns has its share. */
 CKCI_FN double ckci_matrix_bias_cost(const ckci_matrix *m, double cost)
 {
-    return 0.4 * cost * (1 - 1. / m->l.a.conv.tiles_n);
+    return 0.1 * cost / m->l.a.conv.bias_turns + 218 * 3000. * ckci_bias_apart(m);
 }
 
 CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
@@ -18871,8 +18894,8 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     } else {
         f->cost += more;
     }
-    ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold);
-    f->plan->tune[CKCI_TUNE_BIAS] = m.bias;
+    ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold + ckci_bias_apart(&m));
+    f->plan->tune[CKCI_TUNE_BIAS] = m.bias + ckci_bias_apart(&m);
     f->plan->split_k = m.split;
     f->plan->workspace_bytes = m.bytes;
     return CKCONV_OK;
@@ -18904,12 +18927,19 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
     if (bias && !m.bias) {
         CKCI_TRY(ckci_emit_bias(plan, &p->conv, ws, e, err));
     }
-    if (m.bias && !m.fold) { /* one part: blocks write dbias */
-        unsigned char *sums_at = m.l.a.conv.bias.sums;
-        m.l.a.conv.bias = ckci_bias_vector(&p->conv, 1);
-        m.l.a.conv.bias.sums = sums_at;
+    ckci_gpu_bias one;
+    if (m.bias && !m.fold) {
+        memset(&one, 0, sizeof one);
+        one.o = ckci_bias_vector(&p->conv, m.l.a.conv.bias_turns);
+        one.o.sums = m.l.a.conv.bias.sums;
+        if (!ckci_bias_apart(&m)) { /* blocks write dbias */
+            m.l.a.conv.bias = one.o;
+        }
     }
     CKCI_TRY(ckci_emit_packed(plan, p, &m, e, err));
+    if (ckci_bias_apart(&m)) {
+        CKCI_TRY(ckci_emit_bias_sum(&one, CKCONV_F32, e, err));
+    }
     ckci_conv sums = p->conv;
     if (m.turned) {
         sums.t[CKCI_WEI] = m.conv.t[CKCI_WEI];
@@ -22218,12 +22248,12 @@ CKCI_FN ckconv_status ckci_check_current(const ckconv_device *device, ckconv_err
     int ordinal = -1, units = 0, wave = 0;
     ckconv_device now;
     int count = 0;
-    CKCI_TRY(ckci_count_gpus("engine gpu", &count, err));
-    if (count == 0) {
-        return ckci_no_gpu("engine gpu", err);
+    const int code = (int)CKCI_GPU(GetDevice)(&ordinal);
+    if (code != 0) { /* why */
+        CKCI_TRY(ckci_count_gpus("engine gpu", &count, err));
+        return count == 0 ? ckci_no_gpu("engine gpu", err)
+                          : ckci_gpu_status(code, "current device", CKCONV_ERR_NO_DEVICE, err);
     }
-    CKCI_TRY(
-        ckci_gpu_status((int)CKCI_GPU(GetDevice)(&ordinal), "current device", CKCONV_ERR_NO_DEVICE, err));
     (void)CKCI_GPU(DeviceGetAttribute)(&units, CKCI_GPU_UNITS, ordinal);
     (void)CKCI_GPU(DeviceGetAttribute)(&wave, CKCI_GPU_WAVE, ordinal);
     if (ordinal != device->ordinal || units != device->compute_units || wave != device->wave_size) {
@@ -23112,9 +23142,10 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     int back = plan->op == CKCONV_GROUPNORM_BWD, split = plan->split_k > 1, bias = 0;
     ckci_gpu_bias k;
     int64_t bytes, grid;
-    if (ckci_has_bias(plan, p) && !plan->tune[CKCI_TUNE_BIAS] &&
-        ckci_make_gpu_bias(&p->conv, &plan->device, ckci_run_limit(plan), &k, &bytes, &grid, NULL) ==
-            CKCONV_OK) {
+    if (ckci_has_bias(plan, p) && plan->tune[CKCI_TUNE_BIAS]) {
+        bias = plan->tune[CKCI_TUNE_BIAS] - 1;
+    } else if (ckci_has_bias(plan, p) && ckci_make_gpu_bias(&p->conv, &plan->device, ckci_run_limit(plan), &k,
+                                                            &bytes, &grid, NULL) == CKCONV_OK) {
         bias = bytes > 0 ? 2 : 1; /* launches */
     }
     switch (instance->family) {
@@ -24364,7 +24395,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("K")
 #pragma pop_macro("KB")
 #pragma pop_macro("KEPT")
-#pragma pop_macro("KINDS")
 #pragma pop_macro("KT")
 #pragma pop_macro("L")
 #pragma pop_macro("LA")
@@ -24375,7 +24405,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("LB")
 #pragma pop_macro("LEAKY_RELU")
 #pragma pop_macro("LEAST")
-#pragma pop_macro("LEFT")
 #pragma pop_macro("LIE")
 #pragma pop_macro("LINE")
 #pragma pop_macro("LOADED")
@@ -24469,7 +24498,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("SECOND")
 #pragma pop_macro("SEGMENT")
 #pragma pop_macro("SEVERAL")
-#pragma pop_macro("SHARE")
 #pragma pop_macro("SHARED")
 #pragma pop_macro("SHIFT")
 #pragma pop_macro("SHIFTED")
@@ -24540,7 +24568,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("WALKS")
 #pragma pop_macro("WAVE")
 #pragma pop_macro("WAVES")
-#pragma pop_macro("WAYS")
 #pragma pop_macro("WEIGHT")
 #pragma pop_macro("WEIGHT_DEPTH_")
 #pragma pop_macro("WEIGHT_F32")

@@ -2483,19 +2483,20 @@ template <class T> CKCI_K_FN void ckci_k_bias_put(const ckci_gpu_vector &o, int3
     }
 }
 
-/* The parts of 16 channels, `parts(channel)` of them, in fixed order; `room` holds 256. */
-template <class T, class Parts>
-CKCI_K_FN void ckci_k_bias_add(const ckci_gpu_vector &o, int32_t block, T *room, Parts parts)
+/* The parts of 16 channels in fixed order, of o.parts those that has(channel, part); `room` holds 256. */
+template <class T, class Has>
+CKCI_K_FN void ckci_k_bias_add(const ckci_gpu_vector &o, int32_t block, T *room, Has has)
 {
     const int32_t t = (int32_t)threadIdx.x, channel = block * 16 + (t & 15);
     const T *sums = (const T *)o.sums;
     ckci_k_long_sums<T, 1> whole;
     T sum = 0;
     whole.clear();
-    const int32_t end = channel < o.channels ? parts(channel) : 0;
+    const int32_t end = channel < o.channels ? o.parts : 0;
     CKCI_K_UNROLL(4)
     for (int32_t part = t >> 4; part < end; part += 16) {
-        sum = ckci_k_fma((T)1, sums[(int64_t)part * o.channels + channel], sum);
+        const T more = has(channel, part) ? sums[(int64_t)part * o.channels + channel] : (T)0;
+        sum = ckci_k_fma((T)1, more, sum);
         whole.settle(&sum);
     }
     whole.finish(&sum);
@@ -2518,7 +2519,7 @@ template <class T> struct ckci_k_bias_sum {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_bias &p, lds &m)
     {
-        ckci_k_bias_add<T>(p.o, (int32_t)blockIdx.x, m.sum, [&](int32_t) { return p.o.parts; });
+        ckci_k_bias_add<T>(p.o, (int32_t)blockIdx.x, m.sum, [](int32_t, int32_t) { return true; });
     }
 };
 
@@ -2972,9 +2973,12 @@ template <class T> struct ckci_k_reduce {
         if constexpr (ckci_k_is_float<T>::YES) {
             if (p.bias.sums && (int64_t)blockIdx.x >= p.bias_at) {
                 const int32_t block = (int32_t)((int64_t)blockIdx.x - p.bias_at);
-                /* as many parts as there are of the first weight of a row */
-                ckci_k_bias_add<T>(p.bias, block, m.sum[0],
-                                   [&](int32_t channel) { return parts(p, (int64_t)channel * p.columns); });
+                ckci_k_bias_add<T>(p.bias, block, m.sum[0], [&](int32_t channel, int32_t at) {
+                    const int32_t tile_n = at & (p.bias_turns - 1);
+                    const int64_t first = (int64_t)tile_n * (int32_t)p.share.by_columns.d;
+                    return p.share.steps == 0 ||
+                           at - tile_n < parts(p, (int64_t)channel * p.columns + first) * p.bias_turns;
+                });
                 return;
             }
             if (p.o_vec) {
@@ -3950,7 +3954,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     {
         enum { SLICES = U::KB / U::STEP };
         if constexpr (Loader::BESIDE) {
-            loader.template beside<T>(tile);
+            loader.template beside<T>(tile, s);
         }
         typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];
         static_assert(SLICES <= 4, "an index known at compile time keeps operands in registers");
@@ -3985,7 +3989,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             if (s >= 0) {
                 multiply<T>(tiles + full);
                 if constexpr (Loader::BESIDE) {
-                    loader.template beside<T>(tiles + full);
+                    loader.template beside<T>(tiles + full, s);
                 }
             }
             full = full == 2 * G::TILE ? 0 : full + G::TILE;
@@ -4269,14 +4273,16 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                 ckci_k_copies_wait<AHEAD - 1>();
                 arrive();
                 multiply<T>(tiles, full);
-                if constexpr (Loader::BESIDE) {
-                    loader.template beside<T>(tiles + full);
-                }
             }
             if (s + AHEAD < steps) {
                 loader.copy(s + AHEAD, tiles + empty);
             }
             ckci_k_copies_end();
+            if constexpr (Loader::BESIDE) {
+                if (s >= 0) {
+                    loader.template beside<T>(tiles + full, s);
+                }
+            }
             full = full == (STAGES - 1) * TILE ? 0 : full + TILE;
             empty = empty == (STAGES - 1) * TILE ? 0 : empty + TILE;
         }
@@ -5540,8 +5546,9 @@ struct ckci_k_gather_reduce {
   order. Operands lie across in memory: they are turned in registers on their way to LDS or, where the unit
   takes them so, copied as they are. Long parts are summed in pieces, whose sums are added in registers or in
   the part in workspace, which is the block's own, so that a sum's error does not grow with its length.
-  dbias (p.bias.sums): blocks of a tile's first columns sum their rows of dout from LDS, [part][g][row]; for
-  the others a step costs a test. NVIDIA: one product with ones for each 16 x 16 places; AMD: additions.
+  dbias (p.bias.sums): blocks sum rows of dout from the tiles in LDS. Those beside each other in p.bias_turns
+  columns of tiles have the same rows, and take turns, a step each, lest one keep the others waiting; their
+  sums are [part][column of tiles][g][row].
 */
 template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
     const ckci_gpu_conv &p;
@@ -5620,22 +5627,30 @@ template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
     }
 };
 
-/* Does the block at these columns sum dout's rows? */
-CKCI_K_FN bool ckci_k_sums_rows(const ckci_gpu_conv &p, int32_t column0)
+/* Does the block at this column of tiles sum dout's rows? */
+CKCI_K_FN bool ckci_k_sums_rows(const ckci_gpu_conv &p, int32_t tile_n)
 {
-    return p.bias.sums && column0 == 0;
+    return p.bias.sums && tile_n < p.bias_turns;
 }
 
-/* Where the sum of a row belongs: in part `part`; more: pieces before are there. */
+/* The step, of every p.bias_turns, that the block sums; -1: none. `from`: the first position, the same for
+   all who take turns, or a multiple of KT. */
+template <int KT> CKCI_K_FN int32_t ckci_k_row_turn(const ckci_gpu_conv &p, int32_t tile_n, int32_t from)
+{
+    return ckci_k_sums_rows(p, tile_n) ? (tile_n - from / KT) & (p.bias_turns - 1) : -1;
+}
+
+/* Where the sum of a row belongs: to a column of tiles in part `part`; more: pieces before are there. */
 struct ckci_k_row_part {
     float *first; /* of the block's rows */
     int32_t rows; /* from there on */
     bool more;
 
-    CKCI_K_MEMBER ckci_k_row_part(const ckci_gpu_conv &p, int32_t part, int32_t group, int32_t row0,
-                                  bool others)
-        : first((float *)p.bias.sums + (((int64_t)part * p.g + group) * p.rows + row0)), rows(p.rows - row0),
-          more(others)
+    CKCI_K_MEMBER ckci_k_row_part(const ckci_gpu_conv &p, int32_t part, int32_t tile_n, int32_t group,
+                                  int32_t row0, bool others)
+        : first((float *)p.bias.sums +
+                ((((int64_t)part * p.bias_turns + tile_n) * p.g + group) * p.rows + row0)),
+          rows(p.rows - row0), more(others)
     {
     }
 
@@ -5717,7 +5732,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     ckci_k_weight_column pass[PASSES];
     const unsigned char *entries[PASSES][2]; /* of both halves of this thread's four */
     ckci_k_uint4 raw[PASSES][4];
-    bool summing; /* rows, for dbias: chunk threadIdx.x + i * 256 of all */
+    int32_t turn; /* of this block to sum rows for dbias; of a tile chunk threadIdx.x + i * 256 of all */
     float row_sum[OWN];
 
     CKCI_K_MEMBER ckci_k_weight_chunks(const ckci_gpu_conv &conv, int32_t group, int32_t row0,
@@ -5741,7 +5756,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
                                 (place() ^ (j * (FOURS / 2))) * 16;
             }
         }
-        summing = BESIDE && ckci_k_sums_rows(p, column0);
+        turn = BESIDE ? ckci_k_row_turn<KT>(p, column0 / BN, first) : -1;
         CKCI_K_UNROLL(4)
         for (int i = 0; i < OWN; i++) {
             row_sum[i] = 0;
@@ -5749,10 +5764,10 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         positions.begin();
     }
 
-    /* Adds the chunks of rows in a tile. */
-    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile)
+    /* Adds the chunks of rows in a step's tile. */
+    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile, int32_t step)
     {
-        if (!summing) {
+        if ((step & (p.bias_turns - 1)) != turn) {
             return;
         }
         CKCI_K_UNROLL(4)
@@ -5779,7 +5794,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     CKCI_K_MEMBER void finish_rows(unsigned char *tile, const ckci_k_row_part &to_part) const
     {
         float *room = (float *)tile;
-        if (!summing) {
+        if (turn < 0) {
             return;
         }
         __syncthreads();
@@ -5988,18 +6003,7 @@ struct ckci_k_weight_stride {
    slab. What it must know of a position, one thread finds out for all: each follows one of every 256, and
    hands it on through LDS, for four steps at a time, while the four before are used. */
 template <int BM, int BN> struct ckci_k_weight_slabs {
-    enum { KT = 64, FOUR = 4 * KT, ROWS = (BM + 63) / 64, COLUMNS = (BN + 63) / 64, OUTSIDE = 2, SUMS = 4 };
-    /* Rows for dbias, in sixteens: each of the eight waves has one, in all four places of 16 positions; of
-       what is left, LEFT of them, waves share one. */
-    enum {
-        BESIDE = 1,
-        EACH = BM / 16 / 8,
-        LEFT = BM / 16 % 8,
-        KINDS = EACH + (LEFT > 0),
-        SHARE = LEFT ? LEFT * 4 / 8 : 0, /* places of a wave */
-        WAYS = LEFT ? 8 / LEFT : 0
-    };
-    static_assert(EACH <= 1 && BM % 16 == 0, "eight waves");
+    enum { KT = 64, FOUR = 4 * KT, ROWS = (BM + 63) / 64, COLUMNS = (BN + 63) / 64, OUTSIDE = 2, BESIDE = 1 };
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table; /* unused: 1, and OUTSIDE */
     const unsigned char *a, *b;
@@ -6008,7 +6012,8 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
     int32_t left; /* positions from the thread's next one on */
     int32_t row[ROWS];
     ckci_k_weight_column column[COLUMNS];
-    float row_sum[KINDS][2]; /* of rows lane / 4 and eight further */
+    int32_t turn;           /* of this block to sum rows for dbias, */
+    float row_sum[ROWS][2]; /* of each slab rows 2 * lane and the next, of every eighth position */
 
     CKCI_K_MEMBER ckci_k_weight_slabs(const ckci_gpu_conv &conv, int32_t group, int32_t row0, int32_t column0,
                                       int32_t first, int32_t last, ckci_k_tap_entry *entries)
@@ -6034,78 +6039,73 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
             const int32_t c = chunk + i * 64;
             column[i].column(p, CKCI_K_HALF, c < BN && column0 + c < p.columns, column0 + c);
         }
-        row[0] |= ckci_k_sums_rows(p, column0) ? +SUMS : 0;
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < KINDS * 2; i++) {
-            row_sum[i / 2][i % 2] = 0;
+        turn = ckci_k_row_turn<KT>(p, column0 / BN, first);
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < ROWS; i++) {
+            row_sum[i][0] = row_sum[i][1] = 0;
         }
         prepare(0);
         __syncthreads();
     }
 
-    /* A bit of a row's word, which is in a register anyway. */
-    CKCI_K_MEMBER bool summing() const
+    template <class T> static CKCI_K_MEMBER float one(uint32_t two, int high)
     {
-        return (row[0] & SUMS) != 0;
-    }
-
-    /* Products with ones, whose columns are alike, in COUNT places of 16 positions from `slice` on, `step`
-       apart. Their sum is added here: the unit cuts off. */
-    template <class T, int COUNT>
-    static CKCI_K_MEMBER void add_rows(float (&sum)[2], const unsigned char *tile, int first, int slice,
-                                       int step)
-    {
-        const uint32_t one = (int)T::TYPE == (int)CKCONV_BF16 ? 0x3f803f80u : 0x3c003c00u;
-        float d[4] = {0, 0, 0, 0};
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < COUNT; i++) {
-            ckci_k_mma::half<T>(d, ckci_k_mma::load_across(tile, first, (slice + i * step) * 32), one, one);
+        if constexpr ((int)T::TYPE == (int)CKCONV_BF16) {
+            return ckci_k_float(high ? two & 0xffff0000u : two << 16);
+        } else {
+            return ckci_k_half_float(high ? two >> 16 : two & 0xffffu);
         }
-        sum[0] += d[0];
-        sum[1] += d[2];
     }
 
-    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile)
+    /* Adds the rows of a step's tile, in additions of their own: the unit would take these products one by
+       one with those of the tile, and let the next copies wait. A wave has every eighth position, which all
+       lie swizzled alike. */
+    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile, int32_t step)
     {
-        const int wave = (int)threadIdx.x / 32;
-        if (!summing()) {
+        if ((step & (p.bias_turns - 1)) != turn) {
             return;
         }
-        if constexpr (EACH > 0) {
-            add_rows<T, 4>(row_sum[0], tile, wave * 16, 0, 1);
-        }
-        if constexpr (LEFT > 0) {
-            add_rows<T, SHARE>(row_sum[KINDS - 1], tile, EACH * 128 + wave % LEFT * 16, wave / LEFT, WAYS);
+        const int32_t lane = (int32_t)threadIdx.x % 32, wave = (int32_t)threadIdx.x / 32;
+        const unsigned char *from = tile + ckci_k_spot<128>(wave, lane / 4) + lane % 4 * 4;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < ROWS; i++) {
+            uint32_t v[8];
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < 8; j++) {
+                v[j] = *(const uint32_t *)(from + (i * 64 + j * 8) * 128);
+            }
+            CKCI_K_UNROLL(2)
+            for (int high = 0; high < 2; high++) {
+                const float low =
+                    (one<T>(v[0], high) + one<T>(v[1], high)) + (one<T>(v[2], high) + one<T>(v[3], high));
+                const float up =
+                    (one<T>(v[4], high) + one<T>(v[5], high)) + (one<T>(v[6], high) + one<T>(v[7], high));
+                row_sum[i][high] += low + up;
+            }
         }
     }
 
     CKCI_K_MEMBER void finish_rows(unsigned char *tiles, const ckci_k_row_part &to_part) const
     {
-        float *room = (float *)tiles;
-        const int wave = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, row = (int)threadIdx.x;
-        if (!summing()) {
+        float *room = (float *)tiles; /* [wave][row] */
+        const int lane = (int)threadIdx.x % 32, wave = (int)threadIdx.x / 32, r = (int)threadIdx.x;
+        if (turn < 0) {
             return;
         }
         __syncthreads();
-        if (lane % 4 == 0) {
-            float *to = room + lane / 4;
-            if constexpr (EACH > 0) {
-                to[wave * 16] = row_sum[0][0];
-                to[wave * 16 + 8] = row_sum[0][1];
-            }
-            if constexpr (LEFT > 0) { /* [way][row] behind those */
-                to[EACH * 128 + wave * 16] = row_sum[KINDS - 1][0];
-                to[EACH * 128 + wave * 16 + 8] = row_sum[KINDS - 1][1];
-            }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < ROWS; i++) {
+            room[(wave * ROWS + i) * 64 + lane * 2] = row_sum[i][0];
+            room[(wave * ROWS + i) * 64 + lane * 2 + 1] = row_sum[i][1];
         }
         __syncthreads();
-        if (row < BM) {
-            float sum = room[row];
-            CKCI_K_UNROLL(4)
-            for (int i = 1; i < WAYS; i++) {
-                sum += row < EACH * 128 ? 0.f : room[row + i * LEFT * 16];
+        if (r < BM) {
+            float sum = room[r];
+            CKCI_K_UNROLL(8)
+            for (int i = 1; i < 8; i++) {
+                sum += room[i * ROWS * 64 + r];
             }
-            to_part.put(row, sum);
+            to_part.put(r, sum);
         }
     }
 
@@ -6253,7 +6253,8 @@ CKCI_K_FN void ckci_k_finish_rows(const ckci_gpu_conv &p, const ckci_k_weight_sh
                                   unsigned char *tiles, bool more)
 {
     const int32_t rest = ckci_k_divide(s.work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
-    loader.finish_rows(tiles, ckci_k_row_part(p, s.part, group, (rest - group * p.tiles_m) * BM, more));
+    const int32_t tile_n = s.work - rest * p.tiles_n, row0 = (rest - group * p.tiles_m) * BM;
+    loader.finish_rows(tiles, ckci_k_row_part(p, s.part, tile_n, group, row0, more));
 }
 
 template <class F, class Loader, int BM, int BN, class L>
@@ -6277,12 +6278,12 @@ CKCI_K_FN void ckci_k_matrix_weight_piece(const ckci_gpu_conv &p, const ckci_k_w
 
 /* Where there is one part, and no launch behind, a block's sums of rows go on to dbias. Their threads wrote
    them. */
-template <int BM, int BN> CKCI_K_FN void ckci_k_rows_out(const ckci_gpu_conv &p, const ckci_k_weight_share &s)
+template <int BM> CKCI_K_FN void ckci_k_rows_out(const ckci_gpu_conv &p, const ckci_k_weight_share &s)
 {
     const int32_t rest = ckci_k_divide(s.work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
     const int32_t row = (rest - group * p.tiles_m) * BM + (int32_t)threadIdx.x;
     if (p.bias.out && (int32_t)threadIdx.x < BM && row < p.rows &&
-        ckci_k_sums_rows(p, (s.work - rest * p.tiles_n) * BN)) {
+        ckci_k_sums_rows(p, s.work - rest * p.tiles_n)) {
         const int32_t channel = group * p.rows + row;
         ckci_k_bias_put<float>(p.bias, channel, ((const float *)p.bias.sums)[channel]);
     }
@@ -6303,7 +6304,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &p, const ckci_k_
         ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, from > s.from, f, m);
         from = end;
         if (from >= s.to) {
-            ckci_k_rows_out<BM, BN>(p, s);
+            ckci_k_rows_out<BM>(p, s);
             return;
         }
         __syncthreads(); /* nobody is at the piece before any more */
@@ -6348,7 +6349,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
         ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, false, far, m);
     }
     if constexpr (Loader::BESIDE) {
-        ckci_k_rows_out<BM, BN>(p, s);
+        ckci_k_rows_out<BM>(p, s);
     }
 }
 
@@ -9065,7 +9066,7 @@ template <class U, int BYTES> struct ckci_k_stem_back {
   bwd_weight of first layers, and the sum of its parts. Positions are the reduction; rows of pixels are spread
   into planes in LDS, so that neighbouring positions of any tap are neighbours there. A block owns a part of
   the positions and writes its sums to workspace; stem_sum adds the parts in fixed order, eight threads to a
-  weight.
+  weight. dbias is one column more, of ones, where the last tile of columns has room for it.
 */
 /* Tiles of dout for bwd_weight, positions of 64 channels, and their transposed operand: rows are 16 channels
    from `channel` on, the reduction positions 16 * step and the next 15. NVIDIA transposes what it loads. The
@@ -9150,9 +9151,13 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
                 base[j][h] = column_at(p, column0 + (j * ACROSS + wave / 2) * 16 + U::held(h));
             }
         }
-        const int32_t positions = (p.tile[1] + 15) / 16 * 16, left = p.columns - column0 - wave / 2 * 16;
+        const int32_t positions = (p.tile[1] + 15) / 16 * 16;
+        const int32_t left = p.columns + (p.sums ? 1 : 0) - column0 - wave / 2 * 16;
         const int32_t row_step = p.stride[0] * p.pitch;
         unsigned char *rows = m.pixels + p.rows * p.pitch;
+        if (p.sums) {
+            put_ones(p, m.pixels);
+        }
         raw(p, item, rows);
         ckci_k_stem_close();
         const int32_t part = item;
@@ -9198,6 +9203,16 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         }
     }
 
+    /* The numbers of dbias's column, in each row. */
+    static CKCI_K_MEMBER void put_ones(const ckci_gpu_stem &p, unsigned char *planes)
+    {
+        const uint32_t ones = CKCI_K_BF16(p.type == CKCONV_BF16) ? 0x3f803f80u : 0x3c003c00u;
+        for (int32_t at = (int32_t)threadIdx.x * 4; at < p.rows * p.plane; at += 128 * 4) {
+            const int32_t row = at / p.plane;
+            *(uint32_t *)(planes + row * p.pitch + p.ones + at - row * p.plane) = ones;
+        }
+    }
+
     static CKCI_K_MEMBER void clear(typename U::sums (&sum)[2][TILES])
     {
         CKCI_K_UNROLL(10)
@@ -9224,7 +9239,7 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         const int32_t tap = ckci_k_divide(column, p.by_c), y = ckci_k_divide(tap, p.by_filter_x);
         const int32_t x = tap - y * p.filter[1], o = ckci_k_divide(x, p.by_stride_x);
         const int32_t plane = (x - o * p.stride[1]) * p.c + column - tap * p.c + (o % 2 ? p.planes : 0);
-        return column < p.columns ? y * p.dilation_y * p.pitch + plane * p.plane + o / 2 * 4 : 0;
+        return column < p.columns ? y * p.dilation_y * p.pitch + plane * p.plane + o / 2 * 4 : p.ones;
     }
 
     /* Row r of a tile of dout. */
@@ -9324,6 +9339,7 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         int32_t part, channel0, column0;
         place(p, part, channel0, column0);
         float *to = (float *)p.partial + (int64_t)part * p.k * p.columns;
+        float *rows = p.sums ? (float *)p.sums + (int64_t)part * p.k : nullptr;
         CKCI_K_UNROLL(2)
         for (int i = 0; i < 2; i++) {
             CKCI_K_UNROLL(10)
@@ -9342,6 +9358,8 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
                 for (int e = 0; e < U::SUMS; e++) {
                     if (k + U::row(e) < p.k && column + U::column(e) < p.columns) {
                         to[(k + U::row(e)) * p.columns + column + U::column(e)] = sum[i][j].v[e];
+                    } else if (rows && k + U::row(e) < p.k && column + U::column(e) == p.columns) {
+                        rows[k + U::row(e)] = sum[i][j].v[e] + (more ? rows[k + U::row(e)] : 0.f);
                     }
                 }
             }
@@ -9359,6 +9377,11 @@ struct ckci_k_stem_sum {
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
         const int slice = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+        if (p.bias.sums && (int64_t)blockIdx.x >= p.bias_at) {
+            ckci_k_bias_add<float>(p.bias, (int32_t)((int64_t)blockIdx.x - p.bias_at), m.v[0],
+                                   [](int32_t, int32_t) { return true; });
+            return;
+        }
         const int32_t all = p.rows * p.columns, e = (int32_t)blockIdx.x * 32 + lane;
         const int32_t each = (p.split + 7) / 8,
                       end = (slice + 1) * each < p.split ? (slice + 1) * each : p.split;
@@ -22207,6 +22230,62 @@ static const void *ckci_k_find(int32_t kernel, size_t *lds)
 }
 #endif
 
+#if !defined(CKCI_SIMULATOR) && !defined(__HIP__) && !defined(__HIPCC__)
+/* Lets a kernel of the current device have more LDS than 48 KiB: always as much, other threads may launch it
+   now. A thread does so once; again: a device that was reset has forgotten it. */
+static ckci_gpu_error ckci_k_allow_lds(int32_t index, const void *kernel, size_t lds, int again)
+{
+    static thread_local uint64_t known[CKCI_KERNEL_COUNT]; /* a bit for each device */
+    int most = (int)lds, current = 0, there = 0;
+    ckci_gpu_error status = cudaGetDevice(&current);
+    const uint64_t bit = current < 64 ? (uint64_t)1 << current : 0;
+    if (status != cudaSuccess || (!again && (known[index] & bit) != 0)) {
+        return status;
+    }
+    if (cudaDeviceGetAttribute(&there, cudaDevAttrMaxSharedMemoryPerBlockOptin, current) == cudaSuccess &&
+        there < most) {
+        most = there; /* a launch asks for no more than that */
+    }
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+    known[index] |= status == cudaSuccess ? bit : 0;
+    return status;
+}
+
+static ckci_gpu_error ckci_k_start(const ckci_launch *l, int after, const void *kernel, size_t lds,
+                                   ckci_gpu_stream stream)
+{
+    void *args[1] = {(void *)(uintptr_t)&l->a};
+#if CUDART_VERSION >= 11080
+    /* Graphs take such launches from 12.3 on. With much LDS its blocks would crowd on the units that are free
+       first: a pair's 1 x 1 of 28 x 28 takes 57 us of both so, else 52 (H100). */
+    const int early = CUDART_VERSION >= 12030 && after && lds <= 24576;
+    if (l->cluster > 1 || early) {
+        cudaLaunchAttribute attribute[2];
+        cudaLaunchConfig_t config = {};
+        memset(attribute, 0, sizeof attribute);
+        attribute[0].id = cudaLaunchAttributeClusterDimension;
+        attribute[0].val.clusterDim.x = (unsigned)l->cluster;
+        attribute[0].val.clusterDim.y = attribute[0].val.clusterDim.z = 1;
+        attribute[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute[1].val.programmaticStreamSerializationAllowed = 1;
+        config.gridDim = dim3((unsigned)l->grid);
+        config.blockDim = dim3((unsigned)l->threads);
+        config.dynamicSmemBytes = lds;
+        config.stream = stream;
+        config.attrs = l->cluster > 1 ? attribute : attribute + 1;
+        config.numAttrs = (l->cluster > 1) + early;
+        return cudaLaunchKernelExC(&config, kernel, args);
+    }
+#else
+    (void)after;
+    if (l->cluster > 1) {
+        return cudaErrorNotSupported;
+    }
+#endif
+    return cudaLaunchKernel(kernel, dim3((unsigned)l->grid), dim3((unsigned)l->threads), args, lds, stream);
+}
+#endif
+
 /* after: another launch of this run came before, whose end the kernel can await itself (ckci_k_take_turn). */
 static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_stream stream)
 {
@@ -22222,8 +22301,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
         return sim_launch_named<const ARGS>("ckconv_k_" #NAME, ckconv_k_##NAME, args, l->grid, l->threads,   \
                                             l->cluster, stream);                                             \
     }
-#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...)                                                       \
-    CKCI_JOIN(CKCI_K_CASE_, CKCI_KEEP_##KEEP)(NAME, ARGS)
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) CKCI_JOIN(CKCI_K_CASE_, CKCI_KEEP_##KEEP)(NAME, ARGS)
         CKCI_GPU_KERNELS(CKCI_ROW)
 #undef CKCI_ROW
 #undef CKCI_K_CASE_0
@@ -22234,53 +22312,22 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 #else
     size_t lds = 0;
     const void *kernel = ckci_k_find(l->kernel, &lds);
+#if defined(__HIP__) || defined(__HIPCC__)
     void *args[1] = {(void *)(uintptr_t)&l->a};
-#if !defined(__HIP__) && !defined(__HIPCC__)
-    if (lds > 49152) {
-        /* on a device always the same attribute: other threads may launch this kernel now */
-        int most = (int)lds, current = 0, there = 0;
-        if (l->lds > 0 && cudaGetDevice(&current) == cudaSuccess &&
-            cudaDeviceGetAttribute(&there, cudaDevAttrMaxSharedMemoryPerBlockOptin, current) == cudaSuccess &&
-            there < most) {
-            most = there; /* the launch asks for no more than that */
-        }
-        ckci_gpu_error status =
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
-        if (status != cudaSuccess) {
-            return status;
-        }
-    }
-    lds = l->lds > 0 ? (size_t)l->lds : lds; /* what is left serves as cache */
-#if CUDART_VERSION >= 11080
-    /* Graphs take such launches from 12.3 on. With much LDS its blocks would crowd on the units that are free
-       first: a pair's 1 x 1 of 28 x 28 takes 57 us of both so, else 52 (H100). */
-    const int early = CUDART_VERSION >= 12030 && after && lds <= 24576;
-    if (l->cluster > 1 || early) {
-        cudaLaunchAttribute attribute[2];
-        cudaLaunchConfig_t config;
-        memset(attribute, 0, sizeof attribute);
-        memset(&config, 0, sizeof config);
-        attribute[0].id = cudaLaunchAttributeClusterDimension;
-        attribute[0].val.clusterDim.x = (unsigned)l->cluster;
-        attribute[0].val.clusterDim.y = attribute[0].val.clusterDim.z = 1;
-        attribute[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attribute[1].val.programmaticStreamSerializationAllowed = 1;
-        config.gridDim = dim3((unsigned)l->grid);
-        config.blockDim = dim3((unsigned)l->threads);
-        config.dynamicSmemBytes = lds;
-        config.stream = stream;
-        config.attrs = l->cluster > 1 ? attribute : attribute + 1;
-        config.numAttrs = (l->cluster > 1) + early;
-        return cudaLaunchKernelExC(&config, kernel, args);
-    }
+    return hipLaunchKernel(kernel, dim3((unsigned)l->grid), dim3((unsigned)l->threads), args, lds, stream);
 #else
-    if (l->cluster > 1) {
-        return cudaErrorNotSupported;
+    const int large = lds > 49152;
+    const size_t most = lds;
+    ckci_gpu_error status = large ? ckci_k_allow_lds(l->kernel, kernel, most, 0) : cudaSuccess;
+    lds = l->lds > 0 ? (size_t)l->lds : lds; /* what is left serves as cache */
+    status = status == cudaSuccess ? ckci_k_start(l, after, kernel, lds, stream) : status;
+    if (status == cudaErrorInvalidValue && large) {
+        (void)cudaGetLastError();
+        status = ckci_k_allow_lds(l->kernel, kernel, most, 1);
+        status = status == cudaSuccess ? ckci_k_start(l, after, kernel, lds, stream) : status;
     }
+    return status;
 #endif
-#endif
-    return CKCI_GPU(LaunchKernel)(kernel, dim3((unsigned)l->grid), dim3((unsigned)l->threads),
-                                  args, lds, stream);
 #endif
 }
 #endif

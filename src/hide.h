@@ -264,8 +264,6 @@
 #undef KB
 #pragma push_macro("KEPT")
 #undef KEPT
-#pragma push_macro("KINDS")
-#undef KINDS
 #pragma push_macro("KT")
 #undef KT
 #pragma push_macro("L")
@@ -286,8 +284,6 @@
 #undef LEAKY_RELU
 #pragma push_macro("LEAST")
 #undef LEAST
-#pragma push_macro("LEFT")
-#undef LEFT
 #pragma push_macro("LIE")
 #undef LIE
 #pragma push_macro("LINE")
@@ -474,8 +470,6 @@
 #undef SEGMENT
 #pragma push_macro("SEVERAL")
 #undef SEVERAL
-#pragma push_macro("SHARE")
-#undef SHARE
 #pragma push_macro("SHARED")
 #undef SHARED
 #pragma push_macro("SHIFT")
@@ -616,8 +610,6 @@
 #undef WAVE
 #pragma push_macro("WAVES")
 #undef WAVES
-#pragma push_macro("WAYS")
-#undef WAYS
 #pragma push_macro("WEIGHT")
 #undef WEIGHT
 #pragma push_macro("WEIGHT_DEPTH_")

@@ -19,7 +19,7 @@ enum { CKCI_TUNE_KEPT = 5 };
 enum { CKCI_TUNE_TURNED = 6 };
 /* A CPU plan whose workspace is a block on the stack: its bytes; workspace_bytes is 0. */
 enum { CKCI_TUNE_STACK = 7 };
-/* bwd_weight on a GPU: its tiles sum dbias, too. */
+/* bwd_weight on a GPU: its tiles sum dbias, too; 2: a launch of its own adds their sums. */
 enum { CKCI_TUNE_BIAS = 8 };
 /* direct on a CPU: rows are gathered (cpu/along, along_weight); costs, which chose that, may differ for a
    run's pointers. */

@@ -164,12 +164,12 @@ CKCI_FN ckconv_status ckci_check_current(const ckconv_device *device, ckconv_err
     int ordinal = -1, units = 0, wave = 0;
     ckconv_device now;
     int count = 0;
-    CKCI_TRY(ckci_count_gpus("engine gpu", &count, err));
-    if (count == 0) {
-        return ckci_no_gpu("engine gpu", err);
+    const int code = (int)CKCI_GPU(GetDevice)(&ordinal);
+    if (code != 0) { /* why */
+        CKCI_TRY(ckci_count_gpus("engine gpu", &count, err));
+        return count == 0 ? ckci_no_gpu("engine gpu", err)
+                          : ckci_gpu_status(code, "current device", CKCONV_ERR_NO_DEVICE, err);
     }
-    CKCI_TRY(
-        ckci_gpu_status((int)CKCI_GPU(GetDevice)(&ordinal), "current device", CKCONV_ERR_NO_DEVICE, err));
     (void)CKCI_GPU(DeviceGetAttribute)(&units, CKCI_GPU_UNITS, ordinal);
     (void)CKCI_GPU(DeviceGetAttribute)(&wave, CKCI_GPU_WAVE, ordinal);
     if (ordinal != device->ordinal || units != device->compute_units || wave != device->wave_size) {

@@ -196,7 +196,7 @@ typedef struct ckci_gpu_share {
 } ckci_gpu_share;
 
 /* dbias of bwd_weight: sums of dout's channels, [part][channel], and the vector that they go to; adds: to
-   what it holds. */
+   what it holds. Of matrix bwd_weight's parts each column of tiles that takes turns has its own. */
 typedef struct ckci_gpu_vector {
     unsigned char *sums, *out; /* sums NULL: there are no parts */
     ckconv_dtype dtype;
@@ -258,8 +258,9 @@ typedef struct ckci_gpu_conv {
     ckci_divisor by_split, by_work;  /* matrix fwd, bwd_data: parts; tiles of one part */
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
     ckci_gpu_share share;
-    ckci_gpu_vector bias; /* matrix_weight: sums not NULL: blocks of the first columns sum dout's rows there,
-                             or to out, if that is not NULL; reduce: blocks from bias_at on add them */
+    ckci_gpu_vector bias; /* matrix_weight: sums not NULL: blocks sum dout's rows there, and go on to out, if
+                             that is not NULL; reduce: blocks from bias_at on add them */
+    int32_t bias_turns;   /* columns of tiles whose blocks take turns at that, a power of two */
     int64_t bias_at;
     union {
         ckci_gpu_near region;
@@ -422,6 +423,8 @@ typedef struct ckci_gpu_stem {
     int32_t tiles_c, planes, length, plane, chunks;
     int32_t chain;          /* items of a block that are summed at a time, 0: all; see ckci_sum_chain */
     unsigned char *partial; /* [block][k][column] */
+    unsigned char *sums;    /* [block][k]: for dbias, of a column of ones behind the others; or NULL */
+    int32_t ones;           /* bytes of a row from its start to those */
     /* by_row: row_pairs, bwd_data: pairs of K; by_wide: pixels of a row */
     ckci_divisor by_tile_x, by_tiles_x, by_tiles_y, by_tiles_n, by_pairs, by_row, by_c, by_chunks, by_wide,
         by_stride_x, by_window_x, by_planes, by_tiles_c, by_filter_x;

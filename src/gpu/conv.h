@@ -712,8 +712,9 @@ CKCI_FN ckconv_status ckci_emit_reduce(const ckci_conv *p, int32_t split, const 
     }
     l.grid = ckci_ceil_div(weights, k->o_vec ? 1024 >> k->lanes : 256);
     if (matrix && matrix->bias.sums) {
-        k->bias = ckci_bias_vector(p, split);
+        k->bias = ckci_bias_vector(p, (int64_t)split * matrix->bias_turns);
         k->bias.sums = matrix->bias.sums;
+        k->bias_turns = matrix->bias_turns;
         k->bias_at = l.grid;
         l.grid += ckci_ceil_div(k->bias.channels, 16);
     }

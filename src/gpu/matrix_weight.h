@@ -275,15 +275,20 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
 CKCI_FN void ckci_matrix_bias(const ckci_conv *p, ckci_matrix *m, int64_t limit, unsigned char *ws)
 {
     const ckci_conv *c = &m->conv;
-    int64_t before = m->bytes, channels = p->g * p->k;
+    ckci_gpu_conv *k = &m->l.a.conv;
+    int64_t before = m->bytes, channels = p->g * p->k, parts;
     if (!p->dbias.dtype || m->whole || m->terms > 1 || ckci_matrix_chunk(m->type) != 8 ||
         !p->t[CKCI_OUT].plain || c->g * c->k != channels || c->t[CKCI_OUT].len[1] == 0) {
         return;
     }
-    m->bias = ckci_matrix_take(m, ckci_saturating_mul(4 * channels, m->split), limit, ws,
-                               &m->l.a.conv.bias.sums, NULL) == CKCONV_OK;
+    for (k->bias_turns = 1; k->bias_turns < 32 && k->bias_turns * 2 <= k->tiles_n;) {
+        k->bias_turns *= 2;
+    }
+    parts = ckci_saturating_mul(m->split, k->bias_turns);
+    m->bias = ckci_matrix_take(m, ckci_saturating_mul(4 * channels, parts), limit, ws, &k->bias.sums, NULL) ==
+              CKCONV_OK;
     m->bytes = m->bias ? m->bytes : before;
-    m->l.a.conv.bias.sums = m->bias ? m->l.a.conv.bias.sums : NULL;
+    k->bias.sums = m->bias ? k->bias.sums : NULL;
 }
 
 /* bwd_weight. Parts of the reduction as in ckci_gpu_weight. turns: dwei may be turned after. */
@@ -415,12 +420,18 @@ CKCI_FN ckconv_status ckci_matrix_weight(const ckci_conv *p, const ckconv_device
                : status;
 }
 
-/* What it costs that the first column of tiles sums dbias, too: its blocks take about .4 longer for a step,
-   and the others, as many as there are columns beside it, wait for them (H100: .00 to .11 of the time with
-   one column, .14 to .49 with 2 to 18). */
+/* Where dwei is one part, its tiles' sums for dbias need a launch of their own, unless one column of tiles
+   has them all. */
+CKCI_FN int ckci_bias_apart(const ckci_matrix *m)
+{
+    return m->bias && !m->fold && m->l.a.conv.bias_turns > 1;
+}
+
+/* What it costs that tiles sum dbias, too: LDS serves the unit and the sums, so that a step takes up to a
+   tenth longer (H100), of which each column of tiles that takes turns has its share. */
 CKCI_FN double ckci_matrix_bias_cost(const ckci_matrix *m, double cost)
 {
-    return 0.4 * cost * (1 - 1. / m->l.a.conv.tiles_n);
+    return 0.1 * cost / m->l.a.conv.bias_turns + 218 * 3000. * ckci_bias_apart(m);
 }
 
 CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
@@ -439,8 +450,8 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     } else {
         f->cost += more;
     }
-    ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold);
-    f->plan->tune[CKCI_TUNE_BIAS] = m.bias;
+    ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold + ckci_bias_apart(&m));
+    f->plan->tune[CKCI_TUNE_BIAS] = m.bias + ckci_bias_apart(&m);
     f->plan->split_k = m.split;
     f->plan->workspace_bytes = m.bytes;
     return CKCONV_OK;
@@ -472,12 +483,19 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
     if (bias && !m.bias) {
         CKCI_TRY(ckci_emit_bias(plan, &p->conv, ws, e, err));
     }
-    if (m.bias && !m.fold) { /* one part: blocks write dbias */
-        unsigned char *sums_at = m.l.a.conv.bias.sums;
-        m.l.a.conv.bias = ckci_bias_vector(&p->conv, 1);
-        m.l.a.conv.bias.sums = sums_at;
+    ckci_gpu_bias one;
+    if (m.bias && !m.fold) {
+        memset(&one, 0, sizeof one);
+        one.o = ckci_bias_vector(&p->conv, m.l.a.conv.bias_turns);
+        one.o.sums = m.l.a.conv.bias.sums;
+        if (!ckci_bias_apart(&m)) { /* blocks write dbias */
+            m.l.a.conv.bias = one.o;
+        }
     }
     CKCI_TRY(ckci_emit_packed(plan, p, &m, e, err));
+    if (ckci_bias_apart(&m)) {
+        CKCI_TRY(ckci_emit_bias_sum(&one, CKCONV_F32, e, err));
+    }
     ckci_conv sums = p->conv;
     if (m.turned) {
         sums.t[CKCI_WEI] = m.conv.t[CKCI_WEI];

@@ -6,6 +6,7 @@
   has parts, which a second launch adds.
 */
 #pragma once
+#include "gpu/bias.h"
 #include "gpu/depth_matrix.h"
 
 /* Is a tensor of channels last one row of numbers for each y, whole 16-byte chunks? */
@@ -255,7 +256,8 @@ CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *devi
         wide = parts > 1 ? ckci_ceil_div(wide, 8) * 8 : wide;
         int64_t positions = ckci_ceil_div(wide, 16) * 16,
                 length = positions + (k->filter[1] - 1) / k->stride[1];
-        int64_t plane = ckci_ceil_div(length * 2 - 14, 128) * 128 + 16, pitch = 2 * k->planes * plane;
+        int64_t plane = ckci_ceil_div(length * 2 - 14, 128) * 128 + 16;
+        int64_t pitch = (2 * k->planes + (k->ones > 0)) * plane;
         int64_t chunks = ckci_ceil_div(k->left - k->pad[1] * k->c + (length / 2 * 2 + 3) * k->planes, 8);
         for (int64_t high = 1; high <= ckci_min(y, 16) && wide != before && wide > 0; high++) {
             int64_t rows = (high - 1) * k->stride[0] + (k->filter[0] - 1) * (int64_t)k->dilation_y + 1;
@@ -275,6 +277,7 @@ CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *devi
                 k->length = (int32_t)length;
                 k->plane = (int32_t)plane;
                 k->pitch = (int32_t)pitch;
+                k->ones = k->ones ? (int32_t)(2 * k->planes * plane) : 0;
                 k->chunks = (int32_t)chunks;
                 k->tiles[0] = (int32_t)ckci_ceil_div(y, high);
                 k->tiles[1] = (int32_t)ckci_ceil_div(x, wide);
@@ -303,6 +306,7 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     k->tiles_n = (int32_t)ckci_ceil_div(p->k, 64);
     k->planes = k->stride[1] * k->c;
     k->left = (k->pad[1] * k->c + 7) / 8 * 8;
+    k->ones = p->dbias.dtype && p->t[CKCI_OUT].plain && columns % 160 != 0;
     int64_t shares = (int64_t)k->tiles_c * k->tiles_n;
     int64_t blocks = ckci_max(ckci_max(device->compute_units, 1) * 2 / shares, 1);
     int64_t positions = ckci_saturating_mul(p->n, p->output[1] * p->output[2]);
@@ -319,7 +323,7 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     if (k->chain) {
         CKCI_TRY(ckci_sum_fits(device, ckci_ceil_div(k->items, blocks) * k->tile[0] * k->tile[1], err));
     }
-    *bytes = ckci_saturating_mul(blocks, one);
+    *bytes = ckci_saturating_mul(blocks, one + (k->ones ? 4 * p->k : 0));
     CKCI_TRY(ckci_sums_fit(split_k, *bytes, limit, err));
     if (one > INT32_MAX) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: 2^29 - 1 weights can be split",
@@ -347,6 +351,7 @@ CKCI_FN ckconv_status ckci_fit_stem_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_stem_weight(&f->p->conv, &f->plan->device, f->family, f->split_k, f->limit, &l, &bytes,
                               &f->cost, err));
     ckci_plan_launch(f->plan, &l, 2);
+    f->plan->tune[CKCI_TUNE_BIAS] = l.a.stem.ones > 0;
     f->plan->split_k = l.a.stem.blocks;
     f->plan->workspace_bytes = bytes;
     return CKCONV_OK;
@@ -364,17 +369,29 @@ CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_
     (void)tile;
     if (ckci_stem_weight(&p->conv, &plan->device, ckci_matrix_family(&plan->device), plan->split_k,
                          ckci_run_limit(plan), &l, &bytes, &cost, NULL) == CKCONV_OK) {
-        l.a.stem.partial = ws;
-        CKCI_TRY(e->emit(e->context, &l, err));
         int32_t split = l.a.stem.blocks;
+        unsigned char *sums = ws + 4 * (int64_t)split * p->conv.k * l.a.stem.columns;
+        const int bias = l.a.stem.ones > 0;
+        l.a.stem.partial = ws;
+        l.a.stem.sums = bias ? sums : NULL;
+        CKCI_TRY(e->emit(e->context, &l, err));
         ckci_make_gpu_conv(&p->conv, &l.a.conv);
         ckci_set_kernel(&l, CKCI_KERNEL_matrix_stem_sum);
         l.a.conv.split = split;
         l.a.conv.o.partial = ws;
         l.grid = ckci_ceil_div((int64_t)l.a.conv.rows * l.a.conv.columns, 32);
+        if (bias) {
+            l.a.conv.bias = ckci_bias_vector(&p->conv, split);
+            l.a.conv.bias.sums = sums;
+            l.a.conv.bias_at = l.grid;
+            l.grid += ckci_ceil_div(p->conv.k, 16);
+        }
         return e->emit(e->context, &l, err);
     }
     /* pointers less aligned than planned for */
+    if (plan->tune[CKCI_TUNE_BIAS]) {
+        CKCI_TRY(ckci_emit_bias(plan, &p->conv, ws, e, err));
+    }
     CKCI_TRY(ckci_gpu_weight(&p->conv, &plan->device, 64, plan->split_k, ckci_run_limit(plan), &l, &bytes,
                              &cost, err));
     l.a.conv.o.partial = bytes ? ws : NULL;

@@ -32,19 +32,20 @@ template <class T> CKCI_K_FN void ckci_k_bias_put(const ckci_gpu_vector &o, int3
     }
 }
 
-/* The parts of 16 channels, `parts(channel)` of them, in fixed order; `room` holds 256. */
-template <class T, class Parts>
-CKCI_K_FN void ckci_k_bias_add(const ckci_gpu_vector &o, int32_t block, T *room, Parts parts)
+/* The parts of 16 channels in fixed order, of o.parts those that has(channel, part); `room` holds 256. */
+template <class T, class Has>
+CKCI_K_FN void ckci_k_bias_add(const ckci_gpu_vector &o, int32_t block, T *room, Has has)
 {
     const int32_t t = (int32_t)threadIdx.x, channel = block * 16 + (t & 15);
     const T *sums = (const T *)o.sums;
     ckci_k_long_sums<T, 1> whole;
     T sum = 0;
     whole.clear();
-    const int32_t end = channel < o.channels ? parts(channel) : 0;
+    const int32_t end = channel < o.channels ? o.parts : 0;
     CKCI_K_UNROLL(4)
     for (int32_t part = t >> 4; part < end; part += 16) {
-        sum = ckci_k_fma((T)1, sums[(int64_t)part * o.channels + channel], sum);
+        const T more = has(channel, part) ? sums[(int64_t)part * o.channels + channel] : (T)0;
+        sum = ckci_k_fma((T)1, more, sum);
         whole.settle(&sum);
     }
     whole.finish(&sum);
@@ -67,7 +68,7 @@ template <class T> struct ckci_k_bias_sum {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_bias &p, lds &m)
     {
-        ckci_k_bias_add<T>(p.o, (int32_t)blockIdx.x, m.sum, [&](int32_t) { return p.o.parts; });
+        ckci_k_bias_add<T>(p.o, (int32_t)blockIdx.x, m.sum, [](int32_t, int32_t) { return true; });
     }
 };
 

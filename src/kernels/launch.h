@@ -27,6 +27,62 @@ static const void *ckci_k_find(int32_t kernel, size_t *lds)
 }
 #endif
 
+#if !defined(CKCI_SIMULATOR) && !defined(__HIP__) && !defined(__HIPCC__)
+/* Lets a kernel of the current device have more LDS than 48 KiB: always as much, other threads may launch it
+   now. A thread does so once; again: a device that was reset has forgotten it. */
+static ckci_gpu_error ckci_k_allow_lds(int32_t index, const void *kernel, size_t lds, int again)
+{
+    static thread_local uint64_t known[CKCI_KERNEL_COUNT]; /* a bit for each device */
+    int most = (int)lds, current = 0, there = 0;
+    ckci_gpu_error status = cudaGetDevice(&current);
+    const uint64_t bit = current < 64 ? (uint64_t)1 << current : 0;
+    if (status != cudaSuccess || (!again && (known[index] & bit) != 0)) {
+        return status;
+    }
+    if (cudaDeviceGetAttribute(&there, cudaDevAttrMaxSharedMemoryPerBlockOptin, current) == cudaSuccess &&
+        there < most) {
+        most = there; /* a launch asks for no more than that */
+    }
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+    known[index] |= status == cudaSuccess ? bit : 0;
+    return status;
+}
+
+static ckci_gpu_error ckci_k_start(const ckci_launch *l, int after, const void *kernel, size_t lds,
+                                   ckci_gpu_stream stream)
+{
+    void *args[1] = {(void *)(uintptr_t)&l->a};
+#if CUDART_VERSION >= 11080
+    /* Graphs take such launches from 12.3 on. With much LDS its blocks would crowd on the units that are free
+       first: a pair's 1 x 1 of 28 x 28 takes 57 us of both so, else 52 (H100). */
+    const int early = CUDART_VERSION >= 12030 && after && lds <= 24576;
+    if (l->cluster > 1 || early) {
+        cudaLaunchAttribute attribute[2];
+        cudaLaunchConfig_t config = {};
+        memset(attribute, 0, sizeof attribute);
+        attribute[0].id = cudaLaunchAttributeClusterDimension;
+        attribute[0].val.clusterDim.x = (unsigned)l->cluster;
+        attribute[0].val.clusterDim.y = attribute[0].val.clusterDim.z = 1;
+        attribute[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute[1].val.programmaticStreamSerializationAllowed = 1;
+        config.gridDim = dim3((unsigned)l->grid);
+        config.blockDim = dim3((unsigned)l->threads);
+        config.dynamicSmemBytes = lds;
+        config.stream = stream;
+        config.attrs = l->cluster > 1 ? attribute : attribute + 1;
+        config.numAttrs = (l->cluster > 1) + early;
+        return cudaLaunchKernelExC(&config, kernel, args);
+    }
+#else
+    (void)after;
+    if (l->cluster > 1) {
+        return cudaErrorNotSupported;
+    }
+#endif
+    return cudaLaunchKernel(kernel, dim3((unsigned)l->grid), dim3((unsigned)l->threads), args, lds, stream);
+}
+#endif
+
 /* after: another launch of this run came before, whose end the kernel can await itself (ckci_k_take_turn). */
 static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_stream stream)
 {
@@ -42,8 +98,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
         return sim_launch_named<const ARGS>("ckconv_k_" #NAME, ckconv_k_##NAME, args, l->grid, l->threads,   \
                                             l->cluster, stream);                                             \
     }
-#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...)                                                       \
-    CKCI_JOIN(CKCI_K_CASE_, CKCI_KEEP_##KEEP)(NAME, ARGS)
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...) CKCI_JOIN(CKCI_K_CASE_, CKCI_KEEP_##KEEP)(NAME, ARGS)
         CKCI_GPU_KERNELS(CKCI_ROW)
 #undef CKCI_ROW
 #undef CKCI_K_CASE_0
@@ -54,52 +109,21 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 #else
     size_t lds = 0;
     const void *kernel = ckci_k_find(l->kernel, &lds);
+#if defined(__HIP__) || defined(__HIPCC__)
     void *args[1] = {(void *)(uintptr_t)&l->a};
-#if !defined(__HIP__) && !defined(__HIPCC__)
-    if (lds > 49152) {
-        /* on a device always the same attribute: other threads may launch this kernel now */
-        int most = (int)lds, current = 0, there = 0;
-        if (l->lds > 0 && cudaGetDevice(&current) == cudaSuccess &&
-            cudaDeviceGetAttribute(&there, cudaDevAttrMaxSharedMemoryPerBlockOptin, current) == cudaSuccess &&
-            there < most) {
-            most = there; /* the launch asks for no more than that */
-        }
-        ckci_gpu_error status =
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
-        if (status != cudaSuccess) {
-            return status;
-        }
-    }
-    lds = l->lds > 0 ? (size_t)l->lds : lds; /* what is left serves as cache */
-#if CUDART_VERSION >= 11080
-    /* Graphs take such launches from 12.3 on. With much LDS its blocks would crowd on the units that are free
-       first: a pair's 1 x 1 of 28 x 28 takes 57 us of both so, else 52 (H100). */
-    const int early = CUDART_VERSION >= 12030 && after && lds <= 24576;
-    if (l->cluster > 1 || early) {
-        cudaLaunchAttribute attribute[2];
-        cudaLaunchConfig_t config;
-        memset(attribute, 0, sizeof attribute);
-        memset(&config, 0, sizeof config);
-        attribute[0].id = cudaLaunchAttributeClusterDimension;
-        attribute[0].val.clusterDim.x = (unsigned)l->cluster;
-        attribute[0].val.clusterDim.y = attribute[0].val.clusterDim.z = 1;
-        attribute[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attribute[1].val.programmaticStreamSerializationAllowed = 1;
-        config.gridDim = dim3((unsigned)l->grid);
-        config.blockDim = dim3((unsigned)l->threads);
-        config.dynamicSmemBytes = lds;
-        config.stream = stream;
-        config.attrs = l->cluster > 1 ? attribute : attribute + 1;
-        config.numAttrs = (l->cluster > 1) + early;
-        return cudaLaunchKernelExC(&config, kernel, args);
-    }
+    return hipLaunchKernel(kernel, dim3((unsigned)l->grid), dim3((unsigned)l->threads), args, lds, stream);
 #else
-    if (l->cluster > 1) {
-        return cudaErrorNotSupported;
+    const int large = lds > 49152;
+    const size_t most = lds;
+    ckci_gpu_error status = large ? ckci_k_allow_lds(l->kernel, kernel, most, 0) : cudaSuccess;
+    lds = l->lds > 0 ? (size_t)l->lds : lds; /* what is left serves as cache */
+    status = status == cudaSuccess ? ckci_k_start(l, after, kernel, lds, stream) : status;
+    if (status == cudaErrorInvalidValue && large) {
+        (void)cudaGetLastError();
+        status = ckci_k_allow_lds(l->kernel, kernel, most, 1);
+        status = status == cudaSuccess ? ckci_k_start(l, after, kernel, lds, stream) : status;
     }
+    return status;
 #endif
-#endif
-    return CKCI_GPU(LaunchKernel)(kernel, dim3((unsigned)l->grid), dim3((unsigned)l->threads),
-                                  args, lds, stream);
 #endif
 }

@@ -116,6 +116,7 @@ typedef enum {
     cudaSuccess,
     cudaErrorNoDevice,
     cudaErrorInsufficientDriver,
+    cudaErrorInvalidValue,
     cudaErrorNotSupported
 } cudaError_t;
 typedef enum {

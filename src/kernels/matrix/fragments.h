@@ -110,7 +110,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     {
         enum { SLICES = U::KB / U::STEP };
         if constexpr (Loader::BESIDE) {
-            loader.template beside<T>(tile);
+            loader.template beside<T>(tile, s);
         }
         typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];
         static_assert(SLICES <= 4, "an index known at compile time keeps operands in registers");
@@ -145,7 +145,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             if (s >= 0) {
                 multiply<T>(tiles + full);
                 if constexpr (Loader::BESIDE) {
-                    loader.template beside<T>(tiles + full);
+                    loader.template beside<T>(tiles + full, s);
                 }
             }
             full = full == 2 * G::TILE ? 0 : full + G::TILE;

@@ -157,14 +157,16 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                 ckci_k_copies_wait<AHEAD - 1>();
                 arrive();
                 multiply<T>(tiles, full);
-                if constexpr (Loader::BESIDE) {
-                    loader.template beside<T>(tiles + full);
-                }
             }
             if (s + AHEAD < steps) {
                 loader.copy(s + AHEAD, tiles + empty);
             }
             ckci_k_copies_end();
+            if constexpr (Loader::BESIDE) {
+                if (s >= 0) {
+                    loader.template beside<T>(tiles + full, s);
+                }
+            }
             full = full == (STAGES - 1) * TILE ? 0 : full + TILE;
             empty = empty == (STAGES - 1) * TILE ? 0 : empty + TILE;
         }

@@ -3,10 +3,10 @@
   bwd_weight of first layers, and the sum of its parts. Positions are the reduction; rows of pixels are spread
   into planes in LDS, so that neighbouring positions of any tap are neighbours there. A block owns a part of
   the positions and writes its sums to workspace; stem_sum adds the parts in fixed order, eight threads to a
-  weight.
+  weight. dbias is one column more, of ones, where the last tile of columns has room for it.
 */
 #pragma once
-#include "kernels/vector/gather.h"
+#include "kernels/bias.h"
 #include "kernels/matrix/stem.h"
 
 /* Tiles of dout for bwd_weight, positions of 64 channels, and their transposed operand: rows are 16 channels
@@ -92,9 +92,13 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
                 base[j][h] = column_at(p, column0 + (j * ACROSS + wave / 2) * 16 + U::held(h));
             }
         }
-        const int32_t positions = (p.tile[1] + 15) / 16 * 16, left = p.columns - column0 - wave / 2 * 16;
+        const int32_t positions = (p.tile[1] + 15) / 16 * 16;
+        const int32_t left = p.columns + (p.sums ? 1 : 0) - column0 - wave / 2 * 16;
         const int32_t row_step = p.stride[0] * p.pitch;
         unsigned char *rows = m.pixels + p.rows * p.pitch;
+        if (p.sums) {
+            put_ones(p, m.pixels);
+        }
         raw(p, item, rows);
         ckci_k_stem_close();
         const int32_t part = item;
@@ -140,6 +144,16 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         }
     }
 
+    /* The numbers of dbias's column, in each row. */
+    static CKCI_K_MEMBER void put_ones(const ckci_gpu_stem &p, unsigned char *planes)
+    {
+        const uint32_t ones = CKCI_K_BF16(p.type == CKCONV_BF16) ? 0x3f803f80u : 0x3c003c00u;
+        for (int32_t at = (int32_t)threadIdx.x * 4; at < p.rows * p.plane; at += 128 * 4) {
+            const int32_t row = at / p.plane;
+            *(uint32_t *)(planes + row * p.pitch + p.ones + at - row * p.plane) = ones;
+        }
+    }
+
     static CKCI_K_MEMBER void clear(typename U::sums (&sum)[2][TILES])
     {
         CKCI_K_UNROLL(10)
@@ -166,7 +180,7 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         const int32_t tap = ckci_k_divide(column, p.by_c), y = ckci_k_divide(tap, p.by_filter_x);
         const int32_t x = tap - y * p.filter[1], o = ckci_k_divide(x, p.by_stride_x);
         const int32_t plane = (x - o * p.stride[1]) * p.c + column - tap * p.c + (o % 2 ? p.planes : 0);
-        return column < p.columns ? y * p.dilation_y * p.pitch + plane * p.plane + o / 2 * 4 : 0;
+        return column < p.columns ? y * p.dilation_y * p.pitch + plane * p.plane + o / 2 * 4 : p.ones;
     }
 
     /* Row r of a tile of dout. */
@@ -266,6 +280,7 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         int32_t part, channel0, column0;
         place(p, part, channel0, column0);
         float *to = (float *)p.partial + (int64_t)part * p.k * p.columns;
+        float *rows = p.sums ? (float *)p.sums + (int64_t)part * p.k : nullptr;
         CKCI_K_UNROLL(2)
         for (int i = 0; i < 2; i++) {
             CKCI_K_UNROLL(10)
@@ -284,6 +299,8 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
                 for (int e = 0; e < U::SUMS; e++) {
                     if (k + U::row(e) < p.k && column + U::column(e) < p.columns) {
                         to[(k + U::row(e)) * p.columns + column + U::column(e)] = sum[i][j].v[e];
+                    } else if (rows && k + U::row(e) < p.k && column + U::column(e) == p.columns) {
+                        rows[k + U::row(e)] = sum[i][j].v[e] + (more ? rows[k + U::row(e)] : 0.f);
                     }
                 }
             }
@@ -301,6 +318,11 @@ struct ckci_k_stem_sum {
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
         const int slice = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+        if (p.bias.sums && (int64_t)blockIdx.x >= p.bias_at) {
+            ckci_k_bias_add<float>(p.bias, (int32_t)((int64_t)blockIdx.x - p.bias_at), m.v[0],
+                                   [](int32_t, int32_t) { return true; });
+            return;
+        }
         const int32_t all = p.rows * p.columns, e = (int32_t)blockIdx.x * 32 + lane;
         const int32_t each = (p.split + 7) / 8,
                       end = (slice + 1) * each < p.split ? (slice + 1) * each : p.split;

@@ -4,8 +4,9 @@
   order. Operands lie across in memory: they are turned in registers on their way to LDS or, where the unit
   takes them so, copied as they are. Long parts are summed in pieces, whose sums are added in registers or in
   the part in workspace, which is the block's own, so that a sum's error does not grow with its length.
-  dbias (p.bias.sums): blocks of a tile's first columns sum their rows of dout from LDS, [part][g][row]; for
-  the others a step costs a test. NVIDIA: one product with ones for each 16 x 16 places; AMD: additions.
+  dbias (p.bias.sums): blocks sum rows of dout from the tiles in LDS. Those beside each other in p.bias_turns
+  columns of tiles have the same rows, and take turns, a step each, lest one keep the others waiting; their
+  sums are [part][column of tiles][g][row].
 */
 #pragma once
 #include "kernels/vector/weight.h"
@@ -88,22 +89,30 @@ template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
     }
 };
 
-/* Does the block at these columns sum dout's rows? */
-CKCI_K_FN bool ckci_k_sums_rows(const ckci_gpu_conv &p, int32_t column0)
+/* Does the block at this column of tiles sum dout's rows? */
+CKCI_K_FN bool ckci_k_sums_rows(const ckci_gpu_conv &p, int32_t tile_n)
 {
-    return p.bias.sums && column0 == 0;
+    return p.bias.sums && tile_n < p.bias_turns;
 }
 
-/* Where the sum of a row belongs: in part `part`; more: pieces before are there. */
+/* The step, of every p.bias_turns, that the block sums; -1: none. `from`: the first position, the same for
+   all who take turns, or a multiple of KT. */
+template <int KT> CKCI_K_FN int32_t ckci_k_row_turn(const ckci_gpu_conv &p, int32_t tile_n, int32_t from)
+{
+    return ckci_k_sums_rows(p, tile_n) ? (tile_n - from / KT) & (p.bias_turns - 1) : -1;
+}
+
+/* Where the sum of a row belongs: to a column of tiles in part `part`; more: pieces before are there. */
 struct ckci_k_row_part {
     float *first; /* of the block's rows */
     int32_t rows; /* from there on */
     bool more;
 
-    CKCI_K_MEMBER ckci_k_row_part(const ckci_gpu_conv &p, int32_t part, int32_t group, int32_t row0,
-                                  bool others)
-        : first((float *)p.bias.sums + (((int64_t)part * p.g + group) * p.rows + row0)), rows(p.rows - row0),
-          more(others)
+    CKCI_K_MEMBER ckci_k_row_part(const ckci_gpu_conv &p, int32_t part, int32_t tile_n, int32_t group,
+                                  int32_t row0, bool others)
+        : first((float *)p.bias.sums +
+                ((((int64_t)part * p.bias_turns + tile_n) * p.g + group) * p.rows + row0)),
+          rows(p.rows - row0), more(others)
     {
     }
 
@@ -185,7 +194,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     ckci_k_weight_column pass[PASSES];
     const unsigned char *entries[PASSES][2]; /* of both halves of this thread's four */
     ckci_k_uint4 raw[PASSES][4];
-    bool summing; /* rows, for dbias: chunk threadIdx.x + i * 256 of all */
+    int32_t turn; /* of this block to sum rows for dbias; of a tile chunk threadIdx.x + i * 256 of all */
     float row_sum[OWN];
 
     CKCI_K_MEMBER ckci_k_weight_chunks(const ckci_gpu_conv &conv, int32_t group, int32_t row0,
@@ -209,7 +218,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
                                 (place() ^ (j * (FOURS / 2))) * 16;
             }
         }
-        summing = BESIDE && ckci_k_sums_rows(p, column0);
+        turn = BESIDE ? ckci_k_row_turn<KT>(p, column0 / BN, first) : -1;
         CKCI_K_UNROLL(4)
         for (int i = 0; i < OWN; i++) {
             row_sum[i] = 0;
@@ -217,10 +226,10 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         positions.begin();
     }
 
-    /* Adds the chunks of rows in a tile. */
-    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile)
+    /* Adds the chunks of rows in a step's tile. */
+    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile, int32_t step)
     {
-        if (!summing) {
+        if ((step & (p.bias_turns - 1)) != turn) {
             return;
         }
         CKCI_K_UNROLL(4)
@@ -247,7 +256,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     CKCI_K_MEMBER void finish_rows(unsigned char *tile, const ckci_k_row_part &to_part) const
     {
         float *room = (float *)tile;
-        if (!summing) {
+        if (turn < 0) {
             return;
         }
         __syncthreads();
@@ -456,18 +465,7 @@ struct ckci_k_weight_stride {
    slab. What it must know of a position, one thread finds out for all: each follows one of every 256, and
    hands it on through LDS, for four steps at a time, while the four before are used. */
 template <int BM, int BN> struct ckci_k_weight_slabs {
-    enum { KT = 64, FOUR = 4 * KT, ROWS = (BM + 63) / 64, COLUMNS = (BN + 63) / 64, OUTSIDE = 2, SUMS = 4 };
-    /* Rows for dbias, in sixteens: each of the eight waves has one, in all four places of 16 positions; of
-       what is left, LEFT of them, waves share one. */
-    enum {
-        BESIDE = 1,
-        EACH = BM / 16 / 8,
-        LEFT = BM / 16 % 8,
-        KINDS = EACH + (LEFT > 0),
-        SHARE = LEFT ? LEFT * 4 / 8 : 0, /* places of a wave */
-        WAYS = LEFT ? 8 / LEFT : 0
-    };
-    static_assert(EACH <= 1 && BM % 16 == 0, "eight waves");
+    enum { KT = 64, FOUR = 4 * KT, ROWS = (BM + 63) / 64, COLUMNS = (BN + 63) / 64, OUTSIDE = 2, BESIDE = 1 };
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table; /* unused: 1, and OUTSIDE */
     const unsigned char *a, *b;
@@ -476,7 +474,8 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
     int32_t left; /* positions from the thread's next one on */
     int32_t row[ROWS];
     ckci_k_weight_column column[COLUMNS];
-    float row_sum[KINDS][2]; /* of rows lane / 4 and eight further */
+    int32_t turn;           /* of this block to sum rows for dbias, */
+    float row_sum[ROWS][2]; /* of each slab rows 2 * lane and the next, of every eighth position */
 
     CKCI_K_MEMBER ckci_k_weight_slabs(const ckci_gpu_conv &conv, int32_t group, int32_t row0, int32_t column0,
                                       int32_t first, int32_t last, ckci_k_tap_entry *entries)
@@ -502,78 +501,73 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
             const int32_t c = chunk + i * 64;
             column[i].column(p, CKCI_K_HALF, c < BN && column0 + c < p.columns, column0 + c);
         }
-        row[0] |= ckci_k_sums_rows(p, column0) ? +SUMS : 0;
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < KINDS * 2; i++) {
-            row_sum[i / 2][i % 2] = 0;
+        turn = ckci_k_row_turn<KT>(p, column0 / BN, first);
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < ROWS; i++) {
+            row_sum[i][0] = row_sum[i][1] = 0;
         }
         prepare(0);
         __syncthreads();
     }
 
-    /* A bit of a row's word, which is in a register anyway. */
-    CKCI_K_MEMBER bool summing() const
+    template <class T> static CKCI_K_MEMBER float one(uint32_t two, int high)
     {
-        return (row[0] & SUMS) != 0;
-    }
-
-    /* Products with ones, whose columns are alike, in COUNT places of 16 positions from `slice` on, `step`
-       apart. Their sum is added here: the unit cuts off. */
-    template <class T, int COUNT>
-    static CKCI_K_MEMBER void add_rows(float (&sum)[2], const unsigned char *tile, int first, int slice,
-                                       int step)
-    {
-        const uint32_t one = (int)T::TYPE == (int)CKCONV_BF16 ? 0x3f803f80u : 0x3c003c00u;
-        float d[4] = {0, 0, 0, 0};
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < COUNT; i++) {
-            ckci_k_mma::half<T>(d, ckci_k_mma::load_across(tile, first, (slice + i * step) * 32), one, one);
+        if constexpr ((int)T::TYPE == (int)CKCONV_BF16) {
+            return ckci_k_float(high ? two & 0xffff0000u : two << 16);
+        } else {
+            return ckci_k_half_float(high ? two >> 16 : two & 0xffffu);
         }
-        sum[0] += d[0];
-        sum[1] += d[2];
     }
 
-    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile)
+    /* Adds the rows of a step's tile, in additions of their own: the unit would take these products one by
+       one with those of the tile, and let the next copies wait. A wave has every eighth position, which all
+       lie swizzled alike. */
+    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile, int32_t step)
     {
-        const int wave = (int)threadIdx.x / 32;
-        if (!summing()) {
+        if ((step & (p.bias_turns - 1)) != turn) {
             return;
         }
-        if constexpr (EACH > 0) {
-            add_rows<T, 4>(row_sum[0], tile, wave * 16, 0, 1);
-        }
-        if constexpr (LEFT > 0) {
-            add_rows<T, SHARE>(row_sum[KINDS - 1], tile, EACH * 128 + wave % LEFT * 16, wave / LEFT, WAYS);
+        const int32_t lane = (int32_t)threadIdx.x % 32, wave = (int32_t)threadIdx.x / 32;
+        const unsigned char *from = tile + ckci_k_spot<128>(wave, lane / 4) + lane % 4 * 4;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < ROWS; i++) {
+            uint32_t v[8];
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < 8; j++) {
+                v[j] = *(const uint32_t *)(from + (i * 64 + j * 8) * 128);
+            }
+            CKCI_K_UNROLL(2)
+            for (int high = 0; high < 2; high++) {
+                const float low =
+                    (one<T>(v[0], high) + one<T>(v[1], high)) + (one<T>(v[2], high) + one<T>(v[3], high));
+                const float up =
+                    (one<T>(v[4], high) + one<T>(v[5], high)) + (one<T>(v[6], high) + one<T>(v[7], high));
+                row_sum[i][high] += low + up;
+            }
         }
     }
 
     CKCI_K_MEMBER void finish_rows(unsigned char *tiles, const ckci_k_row_part &to_part) const
     {
-        float *room = (float *)tiles;
-        const int wave = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, row = (int)threadIdx.x;
-        if (!summing()) {
+        float *room = (float *)tiles; /* [wave][row] */
+        const int lane = (int)threadIdx.x % 32, wave = (int)threadIdx.x / 32, r = (int)threadIdx.x;
+        if (turn < 0) {
             return;
         }
         __syncthreads();
-        if (lane % 4 == 0) {
-            float *to = room + lane / 4;
-            if constexpr (EACH > 0) {
-                to[wave * 16] = row_sum[0][0];
-                to[wave * 16 + 8] = row_sum[0][1];
-            }
-            if constexpr (LEFT > 0) { /* [way][row] behind those */
-                to[EACH * 128 + wave * 16] = row_sum[KINDS - 1][0];
-                to[EACH * 128 + wave * 16 + 8] = row_sum[KINDS - 1][1];
-            }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < ROWS; i++) {
+            room[(wave * ROWS + i) * 64 + lane * 2] = row_sum[i][0];
+            room[(wave * ROWS + i) * 64 + lane * 2 + 1] = row_sum[i][1];
         }
         __syncthreads();
-        if (row < BM) {
-            float sum = room[row];
-            CKCI_K_UNROLL(4)
-            for (int i = 1; i < WAYS; i++) {
-                sum += row < EACH * 128 ? 0.f : room[row + i * LEFT * 16];
+        if (r < BM) {
+            float sum = room[r];
+            CKCI_K_UNROLL(8)
+            for (int i = 1; i < 8; i++) {
+                sum += room[i * ROWS * 64 + r];
             }
-            to_part.put(row, sum);
+            to_part.put(r, sum);
         }
     }
 
@@ -721,7 +715,8 @@ CKCI_K_FN void ckci_k_finish_rows(const ckci_gpu_conv &p, const ckci_k_weight_sh
                                   unsigned char *tiles, bool more)
 {
     const int32_t rest = ckci_k_divide(s.work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
-    loader.finish_rows(tiles, ckci_k_row_part(p, s.part, group, (rest - group * p.tiles_m) * BM, more));
+    const int32_t tile_n = s.work - rest * p.tiles_n, row0 = (rest - group * p.tiles_m) * BM;
+    loader.finish_rows(tiles, ckci_k_row_part(p, s.part, tile_n, group, row0, more));
 }
 
 template <class F, class Loader, int BM, int BN, class L>
@@ -745,12 +740,12 @@ CKCI_K_FN void ckci_k_matrix_weight_piece(const ckci_gpu_conv &p, const ckci_k_w
 
 /* Where there is one part, and no launch behind, a block's sums of rows go on to dbias. Their threads wrote
    them. */
-template <int BM, int BN> CKCI_K_FN void ckci_k_rows_out(const ckci_gpu_conv &p, const ckci_k_weight_share &s)
+template <int BM> CKCI_K_FN void ckci_k_rows_out(const ckci_gpu_conv &p, const ckci_k_weight_share &s)
 {
     const int32_t rest = ckci_k_divide(s.work, p.by_tiles_n), group = ckci_k_divide(rest, p.by_tiles_m);
     const int32_t row = (rest - group * p.tiles_m) * BM + (int32_t)threadIdx.x;
     if (p.bias.out && (int32_t)threadIdx.x < BM && row < p.rows &&
-        ckci_k_sums_rows(p, (s.work - rest * p.tiles_n) * BN)) {
+        ckci_k_sums_rows(p, s.work - rest * p.tiles_n)) {
         const int32_t channel = group * p.rows + row;
         ckci_k_bias_put<float>(p.bias, channel, ((const float *)p.bias.sums)[channel]);
     }
@@ -771,7 +766,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &p, const ckci_k_
         ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, from > s.from, f, m);
         from = end;
         if (from >= s.to) {
-            ckci_k_rows_out<BM, BN>(p, s);
+            ckci_k_rows_out<BM>(p, s);
             return;
         }
         __syncthreads(); /* nobody is at the piece before any more */
@@ -816,7 +811,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
         ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, false, far, m);
     }
     if constexpr (Loader::BESIDE) {
-        ckci_k_rows_out<BM, BN>(p, s);
+        ckci_k_rows_out<BM>(p, s);
     }
 }
 

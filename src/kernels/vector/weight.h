@@ -298,9 +298,12 @@ template <class T> struct ckci_k_reduce {
         if constexpr (ckci_k_is_float<T>::YES) {
             if (p.bias.sums && (int64_t)blockIdx.x >= p.bias_at) {
                 const int32_t block = (int32_t)((int64_t)blockIdx.x - p.bias_at);
-                /* as many parts as there are of the first weight of a row */
-                ckci_k_bias_add<T>(p.bias, block, m.sum[0],
-                                   [&](int32_t channel) { return parts(p, (int64_t)channel * p.columns); });
+                ckci_k_bias_add<T>(p.bias, block, m.sum[0], [&](int32_t channel, int32_t at) {
+                    const int32_t tile_n = at & (p.bias_turns - 1);
+                    const int64_t first = (int64_t)tile_n * (int32_t)p.share.by_columns.d;
+                    return p.share.steps == 0 ||
+                           at - tile_n < parts(p, (int64_t)channel * p.columns + first) * p.bias_turns;
+                });
                 return;
             }
             if (p.o_vec) {
