@@ -2986,8 +2986,8 @@ typedef struct ckci_gpu_conv {
     int64_t b_column, b_red; /* gather: strides of the weights */
     int32_t g, n, rows, columns, red;
     int32_t phases, tiles_m, tiles_n;
-    int32_t split, part, part_rest; /* bwd_weight: parts, positions of a part, parts with one more; matrix
-                                       fwd, bwd_data: parts of the steps of a tile */
+    int32_t split, part, part_rest; /* bwd_weight: parts, positions of a part, parts with one more; matrix and
+                                       tile fwd, bwd_data: parts of the steps of a tile */
     int32_t a_vec, b_vec;           /* four neighbours along the reduction are one aligned load */
     int32_t a_along, b_along;   /* neighbouring threads load along the reduction, not along rows or columns */
     int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
@@ -3009,11 +3009,12 @@ typedef struct ckci_gpu_conv {
                                    threads for the same weights; pixel: log2 of those
                                    that take columns */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
-    ckci_divisor by_split, by_work;  /* matrix fwd, bwd_data: parts; tiles of one part */
+    ckci_divisor by_split, by_work;  /* matrix and tile fwd, bwd_data: parts; tiles of one part */
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
     ckci_gpu_share share;
     ckci_gpu_vector bias; /* matrix_weight: sums not NULL: blocks sum dout's rows there, and go on to out, if
                              that is not NULL; reduce: blocks from bias_at on add them */
+    int64_t part_step;    /* tile fwd, bwd_data: bytes from a part's sums to the next one's */
     int32_t bias_turns;   /* columns of tiles whose blocks take turns at that, a power of two */
     int64_t bias_at;
     union {
@@ -18801,7 +18802,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     /* one part is the weights themselves, or what they come of */
     int adds =
         k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile->rows, m->tile->columns);
-    if (adds) {
+    if (k->chain) {
         CKCI_TRY(ckci_sum_fits(device, ckci_ceil_div(positions, split), err));
     }
     int here = adds && split == 1 && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t);
@@ -18952,10 +18953,85 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>gpu-sums
+  Sums of fwd and bwd_data that wait in workspace, for parts of a reduction whose blocks do not know each
+  other: a tensor of f32 with the positions of the written one, and the launch (gather_reduce) that adds what
+  parts left there, in their order, and takes it through the epilogue.
+*/
+typedef struct ckci_gpu_sums {
+    ckci_tensor t; /* dense; rows of channels are padded to eights, as gather_reduce reads them */
+    int32_t one;   /* groups of the written tensor are one with more channels */
+    int64_t part;  /* bytes from a part's sums to the next one's */
+    int64_t bytes; /* of all */
+} ckci_gpu_sums;
+
+/* Room for `parts` parts. */
+CKCI_FN ckconv_status ckci_place_gpu_sums(const ckci_conv *p, int64_t parts, int64_t limit, unsigned char *ws,
+                                          ckci_gpu_sums *s, ckconv_error *err)
+{
+    const ckci_tensor *t = &p->t[ckci_written(p->op)];
+    s->t = *t;
+    s->one = ckci_groups_touch(t);
+    for (int i = 0; i < p->num_d; i++) {
+        s->one = s->one && ckci_groups_touch(&p->d[i]);
+    }
+    const int64_t columns = ckci_ceil_div(s->one ? t->len[0] * t->len[2] : t->len[2], 8) * 8;
+    s->t.p = ws;
+    s->t.dtype = s->t.compute = CKCONV_F32;
+    s->t.plain = 1;
+    memset(&s->t.op, 0, sizeof s->t.op);
+    s->t.stride[2] = 1;
+    s->t.stride[5] = columns;
+    s->t.stride[4] = ckci_saturating_mul(columns, t->len[5]);
+    s->t.stride[3] = ckci_saturating_mul(s->t.stride[4], t->len[4]);
+    s->t.stride[1] = ckci_saturating_mul(s->t.stride[3], t->len[3]);
+    const int64_t group = ckci_saturating_mul(s->t.stride[1], t->len[1]);
+    s->t.stride[0] = s->one ? t->len[2] : group;
+    s->part = ckci_saturating_mul(group, 4 * (s->one ? 1 : t->len[0]));
+    s->bytes = ckci_saturating_mul(ckci_ceil_div(ckci_saturating_mul(s->part, parts), 256), 256);
+    return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of parts of the reduction", s->bytes, err);
+}
+
+CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums *s, int64_t parts,
+                                         const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_conv to = *p;
+    ckci_launch l;
+    ckci_gpu_conv *k = &l.a.conv;
+    to.op = CKCONV_FWD; /* of a filter of one tap: rows are positions of what is written */
+    to.t[CKCI_OUT] = p->t[ckci_written(p->op)];
+    if (s->one) {
+        ckci_merge_tensor(&to.t[CKCI_OUT], to.t[CKCI_OUT].len[0]);
+        for (int i = 0; i < to.num_d; i++) {
+            ckci_merge_tensor(&to.d[i], to.d[i].len[0]);
+        }
+    }
+    const ckci_tensor *t = &to.t[CKCI_OUT];
+    to.g = t->len[0];
+    to.k = t->len[2];
+    to.c = 1;
+    for (int i = 0; i < 3; i++) {
+        to.input[i] = to.output[i] = t->len[3 + i];
+        to.filter[i] = to.stride[i] = to.dilation[i] = 1;
+        to.pad[i] = 0;
+    }
+    ckci_make_gpu_conv(&to, k);
+    ckci_set_kernel(&l, CKCI_KERNEL_gather_reduce);
+    k->split = (int32_t)parts;
+    k->o.partial = s->t.p;
+    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    k->by_tiles_m = ckci_make_divisor(k->rows);
+    k->by_columns = ckci_make_divisor(ckci_ceil_div(k->columns, 8));
+    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * ckci_ceil_div(k->columns, 8), 256);
+    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>gpu-tile
   FMA tiles: f32 tensors that are read as they are, by multiply-adds (kernels/tile/). It chooses the tile
   among the table's by the time of its rounds, small groups and few written channels by kernels of their own,
-  and the parts of bwd_weight. Tensors that no chunk of 16 bytes can be read of have tiles that read single
+  and the parts of the reduction. Tensors that no chunk of 16 bytes can be read of have tiles that read single
   numbers.
 */
 /* While blocks are few, they take a compute unit in turns of so many as share it; one alone leaves it waiting
@@ -19051,6 +19127,57 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile->columns);
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
     *cost = ckci_tile_cost(device, l->grid, tile, red);
+    return CKCONV_OK;
+}
+
+/* What it costs that sums of `bytes` pass through memory `split` times, in a launch more. */
+CKCI_FN double ckci_tile_parts_cost(const ckconv_device *device, int64_t bytes, int64_t split)
+{
+    return split > 1 ? 2e5 + (double)bytes * (double)split * 8 / (double)ckci_max(device->compute_units, 1)
+                     : 0;
+}
+
+/* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
+   own, whose sums lie in *s. Tiles with masks of padding only, and columns in fours. split: so many parts, 0:
+   as many as take least time, with *cost. */
+CKCI_FN ckconv_status ckci_tile_parts(const ckci_conv *p, const ckconv_device *device,
+                                      const ckci_gpu_tile *tile, int64_t split, int64_t limit,
+                                      unsigned char *ws, ckci_launch *l, ckci_gpu_sums *s, double *cost,
+                                      ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    int64_t tiles = l->grid, best = split ? split : 1;
+    const double red = ckci_reduction(k, (double)k->red), steps = red / tile->step;
+    ckci_conv part = *p;
+    memset(s, 0, sizeof *s);
+    if (split == 0 && tile->form == CKCI_TILE_FMA && !k->ranges && k->columns % 4 == 0 && tiles > 0 &&
+        tiles <= tile->blocks * (int64_t)ckci_max(device->compute_units, 1)) {
+        for (int64_t some = 2; some <= 32 && steps / (double)some >= 4; some += 1 + some / 8) {
+            if (ckci_place_gpu_sums(p, some, limit, NULL, s, NULL) != CKCONV_OK || s->part > INT32_MAX) {
+                break;
+            }
+            double time = ckci_tile_cost(device, tiles * some, tile, red / (double)some) +
+                          ckci_tile_parts_cost(device, s->part, some);
+            if (time < *cost) {
+                *cost = time;
+                best = some;
+            }
+        }
+        s->bytes = 0;
+    }
+    if (best == 1) {
+        return CKCONV_OK;
+    }
+    CKCI_TRY(ckci_place_gpu_sums(p, best, limit, ws, s, err));
+    part.t[ckci_written(p->op)] = s->t;
+    part.num_d = 0;
+    ckci_set_target(&part, &k->o);
+    k->o_vec = 1;
+    k->part_step = s->part;
+    k->split = (int32_t)best;
+    k->by_split = ckci_make_divisor(best);
+    k->by_work = ckci_make_divisor(tiles);
+    l->grid = tiles * best;
     return CKCONV_OK;
 }
 
@@ -19214,7 +19341,7 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     for (int64_t s = split == 0 ? 1 : split; s <= (split_k == 0 ? most : split_k); s++) {
         double time =
             ckci_tile_cost(device, ckci_saturating_mul(tiles, s), tile, (double)positions / (double)s);
-        time += s > 1 ? 2e5 + (double)sum_bytes * (double)s * 8 / units : 0;
+        time += ckci_tile_parts_cost(device, sum_bytes, s);
         if (time < best) {
             best = time;
             split = s;
@@ -19278,8 +19405,13 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_gpu_direct_takes(f, err));
+    ckci_gpu_sums sums;
     CKCI_TRY(ckci_make_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
+    CKCI_TRY(
+        ckci_tile_parts(&f->p->conv, &f->plan->device, f->tile, 0, f->limit, NULL, &l, &sums, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, sums.bytes > 0 ? 2 : 1);
+    f->plan->split_k = sums.bytes > 0 ? l.a.conv.split : 1;
+    f->plan->workspace_bytes = sums.bytes;
     return CKCONV_OK;
 }
 
@@ -19289,14 +19421,22 @@ CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_p
                                            ckconv_error *err)
 {
     ckci_launch l;
+    ckci_gpu_sums sums;
     double cost;
     (void)args;
-    (void)ws;
     if (ckci_make_gather(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
         CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
+        return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
     }
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+    CKCI_TRY(ckci_tile_parts(&p->conv, &plan->device, tile, plan->split_k, ckci_run_limit(plan), ws, &l,
+                             &sums, &cost, err));
+    if (l.grid == 0) {
+        return CKCONV_OK;
+    }
+    const int64_t parts = l.a.conv.split;
+    CKCI_TRY(e->emit(e->context, &l, err));
+    return sums.bytes > 0 ? ckci_emit_gpu_sums(&p->conv, &sums, parts, e, err) : CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
@@ -19451,9 +19591,7 @@ enum { CKCI_MOST_SECTIONS = 64 };
 typedef struct ckci_sections {
     int64_t size[3], count[3], all;
     int32_t here; /* in the written tensor */
-    int32_t one;  /* groups of the written tensor are one with more channels */
-    ckci_tensor sums;
-    int64_t bytes; /* of workspace */
+    ckci_gpu_sums sums;
 } ckci_sections;
 
 /* May sums be kept in the written tensor itself? */
@@ -19494,14 +19632,12 @@ CKCI_FN ckconv_status ckci_cut_filter(const ckci_conv *p, ckci_sections *s, ckco
                            (int)CKCI_MOST_SECTIONS);
 }
 
-/* Where sums of fwd and bwd_data are: dense, rows of channels padded to eights, as gather_reduce reads
-   them. */
+/* Where the sums of fwd and bwd_data are. */
 CKCI_FN ckconv_status ckci_place_sections(const ckci_conv *p, int64_t limit, unsigned char *ws,
                                           ckci_sections *s, ckconv_error *err)
 {
-    const ckci_tensor *t = &p->t[ckci_written(p->op)];
     s->here = ckci_sections_here(p);
-    s->sums = *t;
+    s->sums.t = p->t[ckci_written(p->op)];
     if (s->here) {
         return CKCONV_OK;
     }
@@ -19510,25 +19646,7 @@ CKCI_FN ckconv_status ckci_place_sections(const ckci_conv *p, int64_t limit, uns
                          "sections of f64 and i8 filters add up in the written tensor: f64 or i32 without an "
                          "epilogue");
     }
-    s->one = ckci_groups_touch(t);
-    for (int i = 0; i < p->num_d; i++) {
-        s->one = s->one && ckci_groups_touch(&p->d[i]);
-    }
-    const int64_t columns = ckci_ceil_div(s->one ? t->len[0] * t->len[2] : t->len[2], 8) * 8;
-    s->sums.p = ws;
-    s->sums.dtype = s->sums.compute = CKCONV_F32;
-    s->sums.plain = 1;
-    memset(&s->sums.op, 0, sizeof s->sums.op);
-    s->sums.stride[2] = 1;
-    s->sums.stride[5] = columns;
-    s->sums.stride[4] = ckci_saturating_mul(columns, t->len[5]);
-    s->sums.stride[3] = ckci_saturating_mul(s->sums.stride[4], t->len[4]);
-    s->sums.stride[1] = ckci_saturating_mul(s->sums.stride[3], t->len[3]);
-    const int64_t group = ckci_saturating_mul(s->sums.stride[1], t->len[1]);
-    s->sums.stride[0] = s->one ? t->len[2] : group;
-    s->bytes = ckci_saturating_mul(group, 4 * (s->one ? 1 : t->len[0]));
-    s->bytes = ckci_saturating_mul(ckci_ceil_div(s->bytes, 256), 256);
-    return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of a filter's sections", s->bytes, err);
+    return ckci_place_gpu_sums(p, 1, limit, ws, &s->sums, err);
 }
 
 CKCI_FN void ckci_skip(ckci_tensor *t, int dim, int64_t count)
@@ -19545,9 +19663,9 @@ CKCI_FN int ckci_cut_section(const ckci_conv *p, const ckci_sections *s, int64_t
     ckci_tensor *in = &part->t[CKCI_IN], *w = &part->t[CKCI_WEI];
     *part = *p;
     if (!weight) {
-        part->t[ckci_written(p->op)] = s->sums;
+        part->t[ckci_written(p->op)] = s->sums.t;
         part->num_d = at > 0;
-        part->d[0] = s->sums;
+        part->d[0] = s->sums.t;
         if (at > 0) {
             part->t[ckci_written(p->op)].op.kind = CKCONV_BILINEAR;
             part->t[ckci_written(p->op)].op.alpha = part->t[ckci_written(p->op)].op.beta = 1;
@@ -19606,51 +19724,16 @@ CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
         ckconv_plan one;
         double cost = 0;
         if (ckci_cut_section(p, &s, at, &part)) {
-            CKCI_TRY(ckci_plan_part(&part, &f->plan->device, f->limit - s.bytes, 0, &one, &cost, err));
+            CKCI_TRY(ckci_plan_part(&part, &f->plan->device, f->limit - s.sums.bytes, 0, &one, &cost, err));
             more = ckci_max(more, one.workspace_bytes);
             f->plan->grid[0] = one.grid[0];
             f->plan->block[0] = one.block[0];
         }
         f->cost += cost;
     }
-    f->cost += s.bytes > 0 ? ckci_move_cost(&f->plan->device, (double)s.bytes) : 0;
-    f->plan->workspace_bytes = s.bytes + more; /* sections use the rest, one after the other */
+    f->cost += s.sums.bytes > 0 ? ckci_move_cost(&f->plan->device, (double)s.sums.bytes) : 0;
+    f->plan->workspace_bytes = s.sums.bytes + more; /* sections use the rest, one after the other */
     return CKCONV_OK;
-}
-
-/* Sums in workspace through the epilogue. */
-CKCI_FN ckconv_status ckci_emit_sections(const ckci_conv *p, const ckci_sections *s, const ckci_emitter *e,
-                                         ckconv_error *err)
-{
-    ckci_conv to = *p;
-    ckci_launch l;
-    ckci_gpu_conv *k = &l.a.conv;
-    const int written = ckci_written(p->op);
-    to.op = CKCONV_FWD; /* of a filter of one tap: rows are positions of what is written */
-    to.t[CKCI_OUT] = p->t[written];
-    if (s->one) {
-        ckci_merge_tensor(&to.t[CKCI_OUT], to.t[CKCI_OUT].len[0]);
-        for (int i = 0; i < to.num_d; i++) {
-            ckci_merge_tensor(&to.d[i], to.d[i].len[0]);
-        }
-    }
-    const ckci_tensor *t = &to.t[CKCI_OUT];
-    to.g = t->len[0];
-    to.k = t->len[2];
-    to.c = 1;
-    for (int i = 0; i < 3; i++) {
-        to.input[i] = to.output[i] = t->len[3 + i];
-        to.filter[i] = to.stride[i] = to.dilation[i] = 1;
-        to.pad[i] = 0;
-    }
-    ckci_make_gpu_conv(&to, k);
-    ckci_set_kernel(&l, CKCI_KERNEL_gather_reduce);
-    k->o.partial = s->sums.p;
-    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    k->by_tiles_m = ckci_make_divisor(k->rows);
-    k->by_columns = ckci_make_divisor(ckci_ceil_div(k->columns, 8));
-    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * ckci_ceil_div(k->columns, 8), 256);
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
 CKCI_FN ckconv_status ckci_list_sections(const ckconv_plan *plan, const ckci_problem *p,
@@ -19667,10 +19750,11 @@ CKCI_FN ckconv_status ckci_list_sections(const ckconv_plan *plan, const ckci_pro
     CKCI_TRY(ckci_place_sections(c, limit, ws, &s, err));
     for (int64_t at = 0; at < s.all; at++) {
         if (ckci_cut_section(c, &s, at, &part)) {
-            CKCI_TRY(ckci_emit_part(&plan->device, &part, limit - s.bytes, ws ? ws + s.bytes : NULL, e, err));
+            CKCI_TRY(ckci_emit_part(&plan->device, &part, limit - s.sums.bytes, ws ? ws + s.sums.bytes : NULL,
+                                    e, err));
         }
     }
-    return s.here ? CKCONV_OK : ckci_emit_sections(c, &s, e, err);
+    return s.here ? CKCONV_OK : ckci_emit_gpu_sums(c, &s.sums, 1, e, err);
 }
 
 

@@ -68,6 +68,7 @@ extern "C" {
 #include "gpu/near.h"
 #include "gpu/stem.h"
 #include "gpu/matrix_weight.h"
+#include "gpu/sums.h"
 #include "gpu/tile.h"
 #include "gpu/pixel.h"
 #include "gpu/sections.h"

@@ -1057,6 +1057,10 @@ static const block_case filter_cases[] = {
     {1, 1, 16, 48, 600, {1, 0, 0}, {1, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {3, 1, 530, 10, 14, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}},
     {2, 1, 3, 1030, 54, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    /* few positions, long sums: parts of them */
+    {2, 1, 1, 12, 300, {3, 3, 0}, {4, 4, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 1, 2, 260, 20, {3, 3, 0}, {5, 4, 0}, {2, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 3, 1, 204, 204, {2, 3, 0}, {3, 4, 0}, {1, 1, 0}, {1, 1, 0}, {1, 0, 0}, {0, 2, 0}},
 };
 
 static void part_filters(void)
@@ -1065,6 +1069,8 @@ static void part_filters(void)
     const int count = (int)(sizeof filter_cases / sizeof filter_cases[0]);
     const long before = runs;
     const long problems_before = problems;
+    long parts = 0;
+    int units = 0; /* of a GPU: few do without parts */
     for (int i = 0; i < count * 3 * 6; i++) {
         const ckconv_op op = passes[i / count % 3];
         const int type = kinds[i / count / 3], layout = i % 3 == 1 ? CKCONV_NGCHW : CKCONV_NHWGC;
@@ -1081,13 +1087,15 @@ static void part_filters(void)
         set_layout(&d, NAIVE_WEI, i % 2 ? CKCONV_GKCYX : CKCONV_GKYXC, &r);
         set_layout(&d, NAIVE_OUT, layout, &r);
         set_elements(&d, op, i % 4 == 2 ? 1 : i % 4 == 3 ? 2 : 0, &r);
-        if (lean > 1 && type != 6 && test_below(&r, 3) != 0) {
+        if (lean > 1 && type != 6 && test_below(&r, 3) != 0 && (type != 1 || i % count < count - 3)) {
             continue;
         }
         naive_make(&c, op, &d, 0);
         fill_case(&c, (uint64_t)i + 4900001u);
         problems++;
         if (naive_plan(&c, &plan, &options, &devices[0])) {
+            units = plan.device.compute_units;
+            parts += op != CKCONV_BWD_WEIGHT && types[type].dtype[0] == CKCONV_F32 && plan.split_k > 1;
             for (int32_t j = 0; j < ckconv_instance_count(); j++) {
                 const char *name = ckconv_instance_name(j);
                 const int due = j == plan.instance || strstr(name, "sections") || strstr(name, "patches") ||
@@ -1099,7 +1107,9 @@ static void part_filters(void)
         }
         naive_free(&c);
     }
-    printf("filters: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+    CHECK_MSG(parts > 0 || units < 8, "no f32 sum came in parts");
+    printf("filters: %ld problems, %ld runs, %ld f32 sums in parts\n", problems - problems_before,
+           runs - before, parts);
 }
 
 /*------------------------------------------------------------------------------------------------------------

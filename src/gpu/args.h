@@ -232,8 +232,8 @@ typedef struct ckci_gpu_conv {
     int64_t b_column, b_red; /* gather: strides of the weights */
     int32_t g, n, rows, columns, red;
     int32_t phases, tiles_m, tiles_n;
-    int32_t split, part, part_rest; /* bwd_weight: parts, positions of a part, parts with one more; matrix
-                                       fwd, bwd_data: parts of the steps of a tile */
+    int32_t split, part, part_rest; /* bwd_weight: parts, positions of a part, parts with one more; matrix and
+                                       tile fwd, bwd_data: parts of the steps of a tile */
     int32_t a_vec, b_vec;           /* four neighbours along the reduction are one aligned load */
     int32_t a_along, b_along;   /* neighbouring threads load along the reduction, not along rows or columns */
     int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
@@ -255,11 +255,12 @@ typedef struct ckci_gpu_conv {
                                    threads for the same weights; pixel: log2 of those
                                    that take columns */
     ckci_divisor by_red, by_columns, by_tiles_n, by_tiles_m, by_phases, by_channels;
-    ckci_divisor by_split, by_work;  /* matrix fwd, bwd_data: parts; tiles of one part */
+    ckci_divisor by_split, by_work;  /* matrix and tile fwd, bwd_data: parts; tiles of one part */
     ckci_divisor by_one_k, by_one_c; /* matrix bwd_weight, near: channels of one group */
     ckci_gpu_share share;
     ckci_gpu_vector bias; /* matrix_weight: sums not NULL: blocks sum dout's rows there, and go on to out, if
                              that is not NULL; reduce: blocks from bias_at on add them */
+    int64_t part_step;    /* tile fwd, bwd_data: bytes from a part's sums to the next one's */
     int32_t bias_turns;   /* columns of tiles whose blocks take turns at that, a power of two */
     int64_t bias_at;
     union {

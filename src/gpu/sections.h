@@ -9,7 +9,7 @@
   Sections follow each other in a fixed order, and so do their sums.
 */
 #pragma once
-#include "gpu/matrix.h"
+#include "gpu/sums.h"
 
 /* More sections would be more launches than a plan is worth. */
 enum { CKCI_MOST_SECTIONS = 64 };
@@ -18,9 +18,7 @@ enum { CKCI_MOST_SECTIONS = 64 };
 typedef struct ckci_sections {
     int64_t size[3], count[3], all;
     int32_t here; /* in the written tensor */
-    int32_t one;  /* groups of the written tensor are one with more channels */
-    ckci_tensor sums;
-    int64_t bytes; /* of workspace */
+    ckci_gpu_sums sums;
 } ckci_sections;
 
 /* May sums be kept in the written tensor itself? */
@@ -61,14 +59,12 @@ CKCI_FN ckconv_status ckci_cut_filter(const ckci_conv *p, ckci_sections *s, ckco
                            (int)CKCI_MOST_SECTIONS);
 }
 
-/* Where sums of fwd and bwd_data are: dense, rows of channels padded to eights, as gather_reduce reads
-   them. */
+/* Where the sums of fwd and bwd_data are. */
 CKCI_FN ckconv_status ckci_place_sections(const ckci_conv *p, int64_t limit, unsigned char *ws,
                                           ckci_sections *s, ckconv_error *err)
 {
-    const ckci_tensor *t = &p->t[ckci_written(p->op)];
     s->here = ckci_sections_here(p);
-    s->sums = *t;
+    s->sums.t = p->t[ckci_written(p->op)];
     if (s->here) {
         return CKCONV_OK;
     }
@@ -77,25 +73,7 @@ CKCI_FN ckconv_status ckci_place_sections(const ckci_conv *p, int64_t limit, uns
                          "sections of f64 and i8 filters add up in the written tensor: f64 or i32 without an "
                          "epilogue");
     }
-    s->one = ckci_groups_touch(t);
-    for (int i = 0; i < p->num_d; i++) {
-        s->one = s->one && ckci_groups_touch(&p->d[i]);
-    }
-    const int64_t columns = ckci_ceil_div(s->one ? t->len[0] * t->len[2] : t->len[2], 8) * 8;
-    s->sums.p = ws;
-    s->sums.dtype = s->sums.compute = CKCONV_F32;
-    s->sums.plain = 1;
-    memset(&s->sums.op, 0, sizeof s->sums.op);
-    s->sums.stride[2] = 1;
-    s->sums.stride[5] = columns;
-    s->sums.stride[4] = ckci_saturating_mul(columns, t->len[5]);
-    s->sums.stride[3] = ckci_saturating_mul(s->sums.stride[4], t->len[4]);
-    s->sums.stride[1] = ckci_saturating_mul(s->sums.stride[3], t->len[3]);
-    const int64_t group = ckci_saturating_mul(s->sums.stride[1], t->len[1]);
-    s->sums.stride[0] = s->one ? t->len[2] : group;
-    s->bytes = ckci_saturating_mul(group, 4 * (s->one ? 1 : t->len[0]));
-    s->bytes = ckci_saturating_mul(ckci_ceil_div(s->bytes, 256), 256);
-    return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of a filter's sections", s->bytes, err);
+    return ckci_place_gpu_sums(p, 1, limit, ws, &s->sums, err);
 }
 
 CKCI_FN void ckci_skip(ckci_tensor *t, int dim, int64_t count)
@@ -112,9 +90,9 @@ CKCI_FN int ckci_cut_section(const ckci_conv *p, const ckci_sections *s, int64_t
     ckci_tensor *in = &part->t[CKCI_IN], *w = &part->t[CKCI_WEI];
     *part = *p;
     if (!weight) {
-        part->t[ckci_written(p->op)] = s->sums;
+        part->t[ckci_written(p->op)] = s->sums.t;
         part->num_d = at > 0;
-        part->d[0] = s->sums;
+        part->d[0] = s->sums.t;
         if (at > 0) {
             part->t[ckci_written(p->op)].op.kind = CKCONV_BILINEAR;
             part->t[ckci_written(p->op)].op.alpha = part->t[ckci_written(p->op)].op.beta = 1;
@@ -173,51 +151,16 @@ CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
         ckconv_plan one;
         double cost = 0;
         if (ckci_cut_section(p, &s, at, &part)) {
-            CKCI_TRY(ckci_plan_part(&part, &f->plan->device, f->limit - s.bytes, 0, &one, &cost, err));
+            CKCI_TRY(ckci_plan_part(&part, &f->plan->device, f->limit - s.sums.bytes, 0, &one, &cost, err));
             more = ckci_max(more, one.workspace_bytes);
             f->plan->grid[0] = one.grid[0];
             f->plan->block[0] = one.block[0];
         }
         f->cost += cost;
     }
-    f->cost += s.bytes > 0 ? ckci_move_cost(&f->plan->device, (double)s.bytes) : 0;
-    f->plan->workspace_bytes = s.bytes + more; /* sections use the rest, one after the other */
+    f->cost += s.sums.bytes > 0 ? ckci_move_cost(&f->plan->device, (double)s.sums.bytes) : 0;
+    f->plan->workspace_bytes = s.sums.bytes + more; /* sections use the rest, one after the other */
     return CKCONV_OK;
-}
-
-/* Sums in workspace through the epilogue. */
-CKCI_FN ckconv_status ckci_emit_sections(const ckci_conv *p, const ckci_sections *s, const ckci_emitter *e,
-                                         ckconv_error *err)
-{
-    ckci_conv to = *p;
-    ckci_launch l;
-    ckci_gpu_conv *k = &l.a.conv;
-    const int written = ckci_written(p->op);
-    to.op = CKCONV_FWD; /* of a filter of one tap: rows are positions of what is written */
-    to.t[CKCI_OUT] = p->t[written];
-    if (s->one) {
-        ckci_merge_tensor(&to.t[CKCI_OUT], to.t[CKCI_OUT].len[0]);
-        for (int i = 0; i < to.num_d; i++) {
-            ckci_merge_tensor(&to.d[i], to.d[i].len[0]);
-        }
-    }
-    const ckci_tensor *t = &to.t[CKCI_OUT];
-    to.g = t->len[0];
-    to.k = t->len[2];
-    to.c = 1;
-    for (int i = 0; i < 3; i++) {
-        to.input[i] = to.output[i] = t->len[3 + i];
-        to.filter[i] = to.stride[i] = to.dilation[i] = 1;
-        to.pad[i] = 0;
-    }
-    ckci_make_gpu_conv(&to, k);
-    ckci_set_kernel(&l, CKCI_KERNEL_gather_reduce);
-    k->o.partial = s->sums.p;
-    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    k->by_tiles_m = ckci_make_divisor(k->rows);
-    k->by_columns = ckci_make_divisor(ckci_ceil_div(k->columns, 8));
-    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * ckci_ceil_div(k->columns, 8), 256);
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 
 CKCI_FN ckconv_status ckci_list_sections(const ckconv_plan *plan, const ckci_problem *p,
@@ -234,8 +177,9 @@ CKCI_FN ckconv_status ckci_list_sections(const ckconv_plan *plan, const ckci_pro
     CKCI_TRY(ckci_place_sections(c, limit, ws, &s, err));
     for (int64_t at = 0; at < s.all; at++) {
         if (ckci_cut_section(c, &s, at, &part)) {
-            CKCI_TRY(ckci_emit_part(&plan->device, &part, limit - s.bytes, ws ? ws + s.bytes : NULL, e, err));
+            CKCI_TRY(ckci_emit_part(&plan->device, &part, limit - s.sums.bytes, ws ? ws + s.sums.bytes : NULL,
+                                    e, err));
         }
     }
-    return s.here ? CKCONV_OK : ckci_emit_sections(c, &s, e, err);
+    return s.here ? CKCONV_OK : ckci_emit_gpu_sums(c, &s.sums, 1, e, err);
 }

@@ -2,11 +2,11 @@
   >>gpu-tile
   FMA tiles: f32 tensors that are read as they are, by multiply-adds (kernels/tile/). It chooses the tile
   among the table's by the time of its rounds, small groups and few written channels by kernels of their own,
-  and the parts of bwd_weight. Tensors that no chunk of 16 bytes can be read of have tiles that read single
+  and the parts of the reduction. Tensors that no chunk of 16 bytes can be read of have tiles that read single
   numbers.
 */
 #pragma once
-#include "gpu/matrix.h"
+#include "gpu/sums.h"
 
 /* While blocks are few, they take a compute unit in turns of so many as share it; one alone leaves it waiting
    now and then. */
@@ -101,6 +101,57 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile->columns);
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
     *cost = ckci_tile_cost(device, l->grid, tile, red);
+    return CKCONV_OK;
+}
+
+/* What it costs that sums of `bytes` pass through memory `split` times, in a launch more. */
+CKCI_FN double ckci_tile_parts_cost(const ckconv_device *device, int64_t bytes, int64_t split)
+{
+    return split > 1 ? 2e5 + (double)bytes * (double)split * 8 / (double)ckci_max(device->compute_units, 1)
+                     : 0;
+}
+
+/* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
+   own, whose sums lie in *s. Tiles with masks of padding only, and columns in fours. split: so many parts, 0:
+   as many as take least time, with *cost. */
+CKCI_FN ckconv_status ckci_tile_parts(const ckci_conv *p, const ckconv_device *device,
+                                      const ckci_gpu_tile *tile, int64_t split, int64_t limit,
+                                      unsigned char *ws, ckci_launch *l, ckci_gpu_sums *s, double *cost,
+                                      ckconv_error *err)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    int64_t tiles = l->grid, best = split ? split : 1;
+    const double red = ckci_reduction(k, (double)k->red), steps = red / tile->step;
+    ckci_conv part = *p;
+    memset(s, 0, sizeof *s);
+    if (split == 0 && tile->form == CKCI_TILE_FMA && !k->ranges && k->columns % 4 == 0 && tiles > 0 &&
+        tiles <= tile->blocks * (int64_t)ckci_max(device->compute_units, 1)) {
+        for (int64_t some = 2; some <= 32 && steps / (double)some >= 4; some += 1 + some / 8) {
+            if (ckci_place_gpu_sums(p, some, limit, NULL, s, NULL) != CKCONV_OK || s->part > INT32_MAX) {
+                break;
+            }
+            double time = ckci_tile_cost(device, tiles * some, tile, red / (double)some) +
+                          ckci_tile_parts_cost(device, s->part, some);
+            if (time < *cost) {
+                *cost = time;
+                best = some;
+            }
+        }
+        s->bytes = 0;
+    }
+    if (best == 1) {
+        return CKCONV_OK;
+    }
+    CKCI_TRY(ckci_place_gpu_sums(p, best, limit, ws, s, err));
+    part.t[ckci_written(p->op)] = s->t;
+    part.num_d = 0;
+    ckci_set_target(&part, &k->o);
+    k->o_vec = 1;
+    k->part_step = s->part;
+    k->split = (int32_t)best;
+    k->by_split = ckci_make_divisor(best);
+    k->by_work = ckci_make_divisor(tiles);
+    l->grid = tiles * best;
     return CKCONV_OK;
 }
 
@@ -264,7 +315,7 @@ CKCI_FN ckconv_status ckci_tile_weight(const ckci_conv *p, const ckconv_device *
     for (int64_t s = split == 0 ? 1 : split; s <= (split_k == 0 ? most : split_k); s++) {
         double time =
             ckci_tile_cost(device, ckci_saturating_mul(tiles, s), tile, (double)positions / (double)s);
-        time += s > 1 ? 2e5 + (double)sum_bytes * (double)s * 8 / units : 0;
+        time += ckci_tile_parts_cost(device, sum_bytes, s);
         if (time < best) {
             best = time;
             split = s;
@@ -328,8 +379,13 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_gpu_direct_takes(f, err));
+    ckci_gpu_sums sums;
     CKCI_TRY(ckci_make_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
-    ckci_plan_launch(f->plan, &l, 1);
+    CKCI_TRY(
+        ckci_tile_parts(&f->p->conv, &f->plan->device, f->tile, 0, f->limit, NULL, &l, &sums, &f->cost, err));
+    ckci_plan_launch(f->plan, &l, sums.bytes > 0 ? 2 : 1);
+    f->plan->split_k = sums.bytes > 0 ? l.a.conv.split : 1;
+    f->plan->workspace_bytes = sums.bytes;
     return CKCONV_OK;
 }
 
@@ -339,14 +395,22 @@ CKCI_FN ckconv_status ckci_list_gpu_gather(const ckconv_plan *plan, const ckci_p
                                            ckconv_error *err)
 {
     ckci_launch l;
+    ckci_gpu_sums sums;
     double cost;
     (void)args;
-    (void)ws;
     if (ckci_make_gather(&p->conv, &plan->device, tile, &l, &cost, NULL) != CKCONV_OK) {
         /* pointers less aligned than planned for */
         CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
+        return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
     }
-    return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+    CKCI_TRY(ckci_tile_parts(&p->conv, &plan->device, tile, plan->split_k, ckci_run_limit(plan), ws, &l,
+                             &sums, &cost, err));
+    if (l.grid == 0) {
+        return CKCONV_OK;
+    }
+    const int64_t parts = l.a.conv.split;
+    CKCI_TRY(e->emit(e->context, &l, err));
+    return sums.bytes > 0 ? ckci_emit_gpu_sums(&p->conv, &sums, parts, e, err) : CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)

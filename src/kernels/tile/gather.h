@@ -3,7 +3,8 @@
   fwd and bwd_data in f32 on multiply-adds: implicit GEMM with tiles through LDS (>>k-tile-common), tensors
   read as they are, in chunks of four numbers or (V 1) one by one. A block owns a tile of outputs of one group
   and phase; a sum is added in the order of the reduction. Weights are read as they lie, whichever dimension
-  is dense.
+  is dense. Where tiles are few, blocks have parts of a tile's steps and write sums as they are, for a launch
+  behind (gpu/sums.h).
 */
 #pragma once
 #include "kernels/tile/common.h"
@@ -66,6 +67,26 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
             b_tap[i] = 0;
             b_c[i] = place(i);
             wrap(b_tap[i], b_c[i], p.red);
+        }
+    }
+
+    /* Begins at step `first`; padding is a mask. */
+    CKCI_K_MEMBER void skip(int32_t first)
+    {
+        const int32_t from = first * S::KT, place_a = from + (int32_t)threadIdx.x % CHUNKS * 4;
+        tap = ckci_k_divide(place_a, p.by_red);
+        at = (place_a - tap * p.red) * step;
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < B; i++) {
+            b_tap[i] = ckci_k_divide(from + place(i), p.by_red);
+            b_c[i] = from + place(i) - b_tap[i] * p.red;
+        }
+        if constexpr (V != 4) {
+            tap = tap < count ? tap : count;
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < B; i++) {
+                b_tap[i] = b_tap[i] < count ? b_tap[i] : count;
+            }
         }
     }
 
@@ -205,21 +226,31 @@ template <class S, int V> struct ckci_k_tile_gather {
         ckci_k_tile_sums<S> sums;
         {
             const ckci_gpu_conv &p = conv;
-            ckci_k_block b = ckci_k_find_block(p, S::BM, S::BN);
+            int32_t part, first;
+            const int32_t tile = ckci_k_tile_of(p, (int32_t)blockIdx.x, part);
+            ckci_k_block b = ckci_k_block_of(p, tile, S::BM, S::BN);
             int64_t rows = (int64_t)p.n * b.axis[0].count * b.axis[1].count * b.axis[2].count;
             if (b.row >= rows) {
                 return; /* a phase with fewer positions than the first one; the whole block */
             }
             ckci_k_tile_gather_loader<S, V> loader(p, b, m.table);
             sums.clear();
-            sums.run(m, loader, ckci_k_opaque((ckci_k_reduction(p, b.axis) + S::KT - 1) / S::KT));
+            int32_t steps = (ckci_k_reduction(p, b.axis) + S::KT - 1) / S::KT;
+            ckci_k_part_steps(p, part, first, steps);
+            if (first > 0) {
+                loader.skip(first);
+            }
+            sums.run(m, loader, ckci_k_opaque(steps));
         }
         const ckci_gpu_conv &p = ckci_k_late(conv);
-        ckci_k_block b = ckci_k_find_block(p, S::BM, S::BN);
+        int32_t part;
+        const int32_t tile = ckci_k_tile_of(p, (int32_t)blockIdx.x, part);
+        ckci_k_block b = ckci_k_block_of(p, tile, S::BM, S::BN);
         const int64_t *s = p.o.t.stride;
+        unsigned char *out = p.o.t.p + part * p.part_step + 4 * (b.group * s[0] + b.column);
         sums.finish(
-            m, p.o_vec != 0, s[5] < s[2], p.o.t.p + 4 * (b.group * s[0] + b.column), p.columns - b.column,
-            p.o, p.o.form == CKCI_FORM_LINEAR, (int64_t)b.group * p.columns + b.column,
+            m, p.o_vec != 0, s[5] < s[2], out, p.columns - b.column, p.o, p.o.form == CKCI_FORM_LINEAR,
+            (int64_t)b.group * p.columns + b.column,
             [&](int row) {
                 ckci_k_place q = ckci_k_row(b.axis, b.row + row);
                 return q.n < p.n ? 4 * (q.n * s[1] + (b.axis[0].write0 + q.z * p.dim[0].write_step) * s[3] +
