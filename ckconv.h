@@ -2785,6 +2785,9 @@ CKCI_FN int32_t ckci_architecture_wave(const char *arch)
 #define CKCI_STEM_POSITIONS(NVIDIA) ((NVIDIA) ? 112 : 64)
 /* Tiles in LDS where groups of four waves multiply: of a first and a second operand with so many rows. */
 #define CKCI_GROUP_STAGES(ROWS) ((ROWS) <= 256 || (ROWS) > 384 ? 3 : (ROWS) <= 320 ? 5 : 4)
+/* Tiles of bwd_data on NVIDIA that read weights across memory whatever the number of channels: smaller ones
+   have no registers for steps of several taps. */
+#define CKCI_BACK_ANY(COLUMNS) ((COLUMNS) >= 128)
 /* Tiles of bwd_weight that add up the pieces of a long sum in registers, of which they have some to spare. */
 #define CKCI_MATRIX_FAR(SIZE, ROWS, COLUMNS) ((SIZE) == 2 && (ROWS) == 32 && (COLUMNS) == 128)
 /* Room for the taps of a phase in half of a table; one stands for none. */
@@ -17468,7 +17471,8 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     int as_is = m->merge == 1 && red == before;
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
     int one = c->filter[0] * c->filter[1] * c->filter[2] == 1;
-    int may = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is && (one || red % 64 == 0),
+    int may = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is &&
+              (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns)),
         across = may && ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         ckci_tensor from = *w;
@@ -23227,7 +23231,7 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     ckci_gpu_bias k;
     int64_t bytes, grid;
     if (ckci_has_bias(plan, p) && plan->tune[CKCI_TUNE_BIAS]) {
-        bias = plan->tune[CKCI_TUNE_BIAS] - 1;
+        bias = (int)plan->tune[CKCI_TUNE_BIAS] - 1;
     } else if (ckci_has_bias(plan, p) && ckci_make_gpu_bias(&p->conv, &plan->device, ckci_run_limit(plan), &k,
                                                             &bytes, &grid, NULL) == CKCONV_OK) {
         bias = bytes > 0 ? 2 : 1; /* launches */
@@ -24119,6 +24123,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_GPU_FMA
 #undef CKCI_GROUP_STAGES
 #undef CKCI_STREAM_TAPS
+#undef CKCI_BACK_ANY
 #undef CKCI_MATRIX_FAR
 #undef CKCI_GPU_INSTANCES
 #undef CKCI_GPU_KERNELS

@@ -4825,7 +4825,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     ckci_k_window wa, wb;
     int32_t tap, at, count, red, first; /* at: bytes past the first channel of the tap */
     int32_t next_a, next_b, need;       /* of plain steps */
-    int32_t down;                       /* BACK: bytes past the first row of weights */
+    int32_t down; /* BACK: bytes past the first row of weights; of steps of several taps: their first place */
     int32_t a_at[A], b_at[B];
     ckci_k_hole hole[A];
     ckci_k_uint4 a_raw[A], b_raw[B];
@@ -4886,10 +4886,11 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         down = 0;
         if constexpr (BACK) {
             const int32_t column = (int32_t)threadIdx.x % CHUNKS * 8;
+            const int32_t row = CKCI_BACK_ANY(BN) && !p.taps_inside ? 0 : first * (int32_t)p.b_red;
             CKCI_K_UNROLL(2)
             for (int i = 0; i < SLABS; i++) {
                 b_at[i] = column0 + column + i * 64 < p.columns && column + i * 64 < BN
-                              ? SIZE * (first * (int32_t)p.b_red + column + i * 64)
+                              ? SIZE * (row + column + i * 64)
                               : INT32_MIN;
             }
         } else {
@@ -4911,6 +4912,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             down += slices * (SIZE * 64 * (int32_t)p.b_red);
         } else {
             at += steps * U::KB;
+            down += steps * (U::KB / SIZE);
             wrap();
         }
     }
@@ -4973,6 +4975,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             }
         } else {
             at += U::KB;
+            down += U::KB / SIZE;
             wrap();
         }
     }
@@ -5076,6 +5079,12 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             ckci_k_copy_from(to + i * EACH * U::KB, a + a_at[i],
                              inside && hole[i].good(RANGES, tap, e.need) ? 16 : 0);
         }
+        if constexpr (BACK && CKCI_BACK_ANY(BN)) {
+            if (!p.taps_inside) {
+                copy_rows(to);
+                return;
+            }
+        }
         if constexpr (BACK) {
             const int32_t left = (red - at) / SIZE + (int32_t)threadIdx.x % CHUNKS * 8 - first;
             CKCI_K_UNROLL(2)
@@ -5093,6 +5102,22 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             for (int i = 0; i < B; i++) {
                 ckci_k_copy(to + (BM + i * EACH) * U::KB, wb, ckci_k_add(b_at[i], b, 0),
                             b_at[i] < 0 ? 0 : most);
+            }
+        }
+    }
+
+    /* BACK, where a step has several taps: each row of weights is looked for. */
+    CKCI_K_MEMBER void copy_rows(unsigned char *to) const
+    {
+        CKCI_K_UNROLL(2)
+        for (int j = 0; j < 2; j++) {
+            const int32_t place = down + first + j * 32, of = ckci_k_divide(place, p.by_red);
+            const int32_t b = taps[of < count ? of : count].b;
+            const int32_t row = ckci_k_add(b, SIZE * (place - of * p.red) * (int32_t)p.b_red, 0);
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < SLABS; i++) {
+                ckci_k_copy(to + (BM + i * 64 + j * 32) * U::KB, wb, ckci_k_add(b_at[i], row, 0),
+                            b_at[i] < 0 || of >= count ? 0 : 16);
             }
         }
     }

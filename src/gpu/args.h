@@ -31,6 +31,9 @@
 #define CKCI_STEM_POSITIONS(NVIDIA) ((NVIDIA) ? 112 : 64)
 /* Tiles in LDS where groups of four waves multiply: of a first and a second operand with so many rows. */
 #define CKCI_GROUP_STAGES(ROWS) ((ROWS) <= 256 || (ROWS) > 384 ? 3 : (ROWS) <= 320 ? 5 : 4)
+/* Tiles of bwd_data on NVIDIA that read weights across memory whatever the number of channels: smaller ones
+   have no registers for steps of several taps. */
+#define CKCI_BACK_ANY(COLUMNS) ((COLUMNS) >= 128)
 /* Tiles of bwd_weight that add up the pieces of a long sum in registers, of which they have some to spare. */
 #define CKCI_MATRIX_FAR(SIZE, ROWS, COLUMNS) ((SIZE) == 2 && (ROWS) == 32 && (COLUMNS) == 128)
 /* Room for the taps of a phase in half of a table; one stands for none. */

@@ -663,7 +663,8 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     int as_is = m->merge == 1 && red == before;
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
     int one = c->filter[0] * c->filter[1] * c->filter[2] == 1;
-    int may = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is && (one || red % 64 == 0),
+    int may = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is &&
+              (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns)),
         across = may && ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         ckci_tensor from = *w;

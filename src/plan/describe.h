@@ -100,7 +100,7 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     ckci_gpu_bias k;
     int64_t bytes, grid;
     if (ckci_has_bias(plan, p) && plan->tune[CKCI_TUNE_BIAS]) {
-        bias = plan->tune[CKCI_TUNE_BIAS] - 1;
+        bias = (int)plan->tune[CKCI_TUNE_BIAS] - 1;
     } else if (ckci_has_bias(plan, p) && ckci_make_gpu_bias(&p->conv, &plan->device, ckci_run_limit(plan), &k,
                                                             &bytes, &grid, NULL) == CKCONV_OK) {
         bias = bytes > 0 ? 2 : 1; /* launches */
