@@ -675,6 +675,16 @@ static inline int test_thin(void)
     return test_on_gpu() && getenv("CKCONV_SIM_TARGET") != NULL && test_effort() < 2;
 }
 
+/* Which rows of a thin table run: others for each simulated target. */
+static inline int test_thin_turn(void)
+{
+    int sum = 0;
+    for (const char *c = test_thin() ? getenv("CKCONV_SIM_TARGET") : ""; *c != 0; c++) {
+        sum += *c;
+    }
+    return sum;
+}
+
 static inline ckconv_engine test_engine(void)
 {
     return test_on_gpu() ? CKCONV_ENGINE_GPU : CKCONV_ENGINE_CPU;

@@ -356,8 +356,8 @@ static void test_problems(void)
     for (int s = 0; s < SHAPES; s++) {
         for (int t = 0; t < TYPES; t++) {
             for (int l = 0; l < LAYOUTS; l++) {
-                const int turn = s + t + l;
-                if (test_effort() < 2 && turn % (l != LAST ? (thin ? 12 : 8) : thin ? 4 : 3) != 0) {
+                const int turn = s + t + l + test_thin_turn();
+                if (test_effort() < 2 && turn % (l != LAST ? (thin ? 24 : 8) : thin ? 7 : 3) != 0) {
                     continue;
                 }
                 int kinds = 0;
@@ -477,7 +477,8 @@ static void test_specials(void)
             work w;
             int32_t index = 0;
             memset(&o, 0, sizeof o);
-            if ((test_effort() < 2 && (s + t) % 2 != 0) || !make_work(&w, &d, 0, 5)) {
+            const int every = test_effort() == 2 ? 1 : test_thin() ? 4 : 2;
+            if ((s + t + test_thin_turn()) % every != 0 || !make_work(&w, &d, 0, 5)) {
                 continue;
             }
             double *v = test_doubles(w.out.count);
@@ -551,7 +552,8 @@ static void test_accumulate(void)
                 (op == CKCONV_FWD ? &d.op_out : &d.op_in)->kind = CKCONV_ACCUMULATE;
                 o.engine = CKCONV_ENGINE_REF;
                 test.plan = NULL;
-                if (test_effort() < 2 && (s + t) % 3 != 0) {
+                const int every = test_effort() == 2 ? 1 : test_thin() ? 9 : 3;
+                if ((s + t + test_thin_turn()) % every != 0) {
                     continue;
                 }
                 const ckconv_status status = ckconv_plan_conv(&ref, op, &plain, &o, NULL, &err);
