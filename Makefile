@@ -330,11 +330,12 @@ LONG_SCRIPTS := $(wildcard $(patsubst %,tests/test_%.sh,amd compile compile_gpu 
 SANITIZED_FIRST := test_check test_poison test_limits test_axes
 MERGED_FIRST := test_golden test_check test_plan test_axes
 FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/test_compile.sh@quick \
-    main/test_cross $(addprefix sim:,$(addsuffix /test_conv_conv@quick,gfx942 sm_90)) sim:sm_100/test_conv_conv+windows@quick \
+    main/test_cross sim:gfx942/test_conv_conv@quick sim:sm_90/test_conv_conv@quick \
+    sim:sm_100/test_conv_conv+windows@quick \
     tests/test_switches.sh@quick tests/test_fastmath.sh@quick tests/test_nvidia.sh@quick \
     main/test_conv_conv@quick main/test_groupnorm@quick \
     $(SIM_TARGETS:%=sim:%/test_golden@quick) $(SIM_TARGETS:%=sim:%/test_groupnorm@quick) \
-    $(addprefix sim:gfx942/,test_transform test_norm_sums test_device test_sums) sim:gfx942/test_epilogue+lines \
+    $(addprefix sim:gfx942/,test_transform test_norm_sums test_device test_sums@quick test_epilogue+lines@quick) \
     $(SIM_TARGETS:%=sim:%/test_bias@quick) \
     sim:sm_90/test_transform sim/test_sim sim/test_sim_faults \
     $(filter-out $(LONG_SCRIPTS),$(wildcard tests/test_*.sh)) \
@@ -353,7 +354,8 @@ MORE := main/test_groupnorm main/test_conv_conv main/test_epilogue $(SIM_TARGETS
     $(addprefix tests/,test_switches.sh test_compile.sh test_nvidia.sh test_libfuzzer.sh@full test_amd.sh@full) \
     $(foreach p,test_golden test_groupnorm test_conv_conv,$(SIM_TARGETS:%=sim:%/$p)) sim:sm_100/test_conv_conv+windows \
     sim:gfx942/test_epilogue sim:sm_90/test_epilogue+lines \
-    $(addprefix sim:gfx1100/,test_epilogue test_transform test_norm_sums test_device) sim:sm_90/test_sums \
+    $(addprefix sim:gfx1100/,test_epilogue test_transform test_norm_sums test_device) \
+    sim:sm_90/test_sums sim:gfx942/test_sums \
     $(addprefix merged/,$(filter-out $(MERGED_FIRST) test_cross test_conv_conv test_groupnorm,$(TESTS))) \
     tests/test_headers.sh@full main/test_fuzz@full sanitized/test_fuzz \
     sanitized/test_conv_conv merged/test_groupnorm merged/test_conv_conv sanitized/test_cross merged/test_cross \

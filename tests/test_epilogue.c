@@ -356,6 +356,7 @@ static void part_lines(void)
 {
     static const ckconv_dtype line_types[4] = {CKCONV_BF16, CKCONV_F16, CKCONV_F32, CKCONV_I8};
     enum { KINDS = TEST_WITH_D };
+    const int few = test_thin() && test_variable("CKCONV_TEST_QUICK") ? 227 : 113; /* one in so many */
     int number = 0;
     for (int i = 0; i < KINDS * LINE_FORMS * LINE_SHAPES * 2 * 4; i++) {
         const ckconv_element kind = test_elements[i % KINDS].kind;
@@ -366,7 +367,7 @@ static void part_lines(void)
         const ckconv_dtype type[3] = {dtype, dtype, dtype};
         const int needs = naive_needs_d(kind);
         if ((kind < CKCONV_BILINEAR && form != 0) || (dtype == CKCONV_I8 && form > 3) ||
-            (test_effort() < 2 && (i / 7 + i) % (test_effort() == 0 ? 113 : 7) != 0)) {
+            (test_effort() < 2 && (i / 7 + i) % (test_effort() == 0 ? few : 7) != 0)) {
             continue;
         }
         ckconv_conv_desc d;
