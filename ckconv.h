@@ -149,7 +149,7 @@ ERRORS
 TESTED ON
     gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux. NVIDIA H100
     and H200 (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1151, gfx1201 and
-    gfx1250 (portable kernels) and, but for gfx1030, gfx1151 and gfx1250, executed by an emulator.
+    gfx1250 and, but for gfx1030, gfx1151 and gfx1250, executed by an emulator.
 
 TAGS (search for them; behind the API one for each file of the project's src/: >>cpu-gather is cpu/gather.h)
     >>head      version, linkage                     >>core-platform   implementation, feature tests
@@ -982,6 +982,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef GELU_BWD
 #pragma push_macro("GFX")
 #undef GFX
+#pragma push_macro("GFX125")
+#undef GFX125
 #pragma push_macro("GRADIENT")
 #undef GRADIENT
 #pragma push_macro("GROUP")
@@ -2659,6 +2661,8 @@ typedef struct ckci_tensor {
     X(gfx1153, AMD, RDNA3, 32, 4, 65536, NONE)                                                               \
     X(gfx1200, AMD, RDNA4, 32, 32, 65536, NONE)                                                              \
     X(gfx1201, AMD, RDNA4, 32, 64, 65536, NONE)                                                              \
+    X(gfx1250, AMD, GFX125, 32, 256, 327680, NONE)                                                           \
+    X(gfx1251, AMD, GFX125, 32, 256, 327680, NONE)                                                           \
     X(sm_70, NVIDIA, NONE, 32, 80, 98304, NONE)                                                              \
     X(sm_75, NVIDIA, NONE, 32, 68, 65536, NONE)                                                              \
     X(sm_80, NVIDIA, MMA, 32, 108, 166912, NONE)                                                             \
@@ -2673,8 +2677,8 @@ typedef struct ckci_tensor {
     X(sm_121, NVIDIA, MMA, 32, 48, 101376, NONE)
 
 /* Matrix units by the instructions that they have. CDNA: MFMA, f64 from the second on, xf32 on the third
-   alone. RDNA: WMMA, with operands twice as large on the third. WGMMA: mma.sync, and groups of waves where it
-   was compiled for them. */
+   alone. RDNA: WMMA, with operands twice as large on the third. GFX125: WMMA of twice as many places. WGMMA:
+   mma.sync, and groups of waves where it was compiled for them. */
 enum {
     CKCI_UNIT_NONE = 0,
     CKCI_UNIT_CDNA1 = 1,
@@ -2684,7 +2688,8 @@ enum {
     CKCI_UNIT_RDNA3 = 5,
     CKCI_UNIT_RDNA4 = 6,
     CKCI_UNIT_MMA = 7,
-    CKCI_UNIT_WGMMA = 8
+    CKCI_UNIT_WGMMA = 8,
+    CKCI_UNIT_GFX125 = 9
 };
 enum {
     CKCI_QUIRK_NONE = 0,
@@ -14037,6 +14042,7 @@ CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
         return CKCONV_FAMILY_MFMA;
     case CKCI_UNIT_RDNA3:
     case CKCI_UNIT_RDNA4:
+    case CKCI_UNIT_GFX125:
         return CKCONV_FAMILY_WMMA;
     case CKCI_UNIT_MMA:
     case CKCI_UNIT_WGMMA:
@@ -24459,6 +24465,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("GELU")
 #pragma pop_macro("GELU_BWD")
 #pragma pop_macro("GFX")
+#pragma pop_macro("GFX125")
 #pragma pop_macro("GRADIENT")
 #pragma pop_macro("GROUP")
 #pragma pop_macro("GROUPED")

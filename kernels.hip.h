@@ -155,8 +155,8 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #define CKCI_K_PRAGMA(x) _Pragma(#x)
 
 /* What the table of architectures has in the row of the target that is compiled for: unit and quirk; and
-   whether its buffer descriptors and barriers are known. Exact names: __GFX12__, say, is also gfx1250, whose
-   unit is another. */
+   whether its buffer descriptors and barriers are known: gfx125x has others. Exact names: __GFX12__, say, is
+   also gfx1250, whose unit is another. */
 #define CKCI_K_UNIT_NONE 0
 #define CKCI_K_UNIT_CDNA1 1
 #define CKCI_K_UNIT_CDNA2 2
@@ -166,6 +166,7 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #define CKCI_K_UNIT_RDNA4 6
 #define CKCI_K_UNIT_MMA 7
 #define CKCI_K_UNIT_WGMMA 8
+#define CKCI_K_UNIT_GFX125 9
 #define CKCI_K_QUIRK_NONE 0
 #define CKCI_K_QUIRK_NO_256 1
 #if !defined(__HIP_DEVICE_COMPILE__)
@@ -192,7 +193,7 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #define CKCI_K_ROW_KNOWN(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK) +__##NAME##__
 #define CKCI_K_UNIT (CKCI_ARCHITECTURES(CKCI_K_ROW_UNIT))
 #define CKCI_K_QUIRK (CKCI_ARCHITECTURES(CKCI_K_ROW_QUIRK))
-#if CKCI_ARCHITECTURES(CKCI_K_ROW_KNOWN)
+#if CKCI_ARCHITECTURES(CKCI_K_ROW_KNOWN) && CKCI_K_UNIT != CKCI_K_UNIT_GFX125
 #define CKCI_K_BUFFERS 1
 #else
 #define CKCI_K_BUFFERS 0
@@ -3027,12 +3028,14 @@ template <class T> struct ckci_k_reduce {
       row, column  where sum i of this lane lies
   Tiles lie in LDS as rows of KB bytes whose 16-byte chunks are permuted (ckci_k_spot), so that neither the
   stores of a block nor the loads of a wave meet in the banks.
-  Sources of the lane layouts: AMD's ISA documents of CDNA 3, RDNA 3 and RDNA 4, NVIDIA's PTX ISA.
+  Sources of the lane layouts: AMD's ISA documents of CDNA 3, RDNA 3 and RDNA 4, NVIDIA's PTX ISA; of gfx125x
+  LLVM's builtins and Triton's layout of WMMA version 3.
 */
 #if defined(CKCI_SIMULATOR)
 #define CKCI_K_MFMA 1
 #define CKCI_K_WMMA 1
 #define CKCI_K_WMMA12 1
+#define CKCI_K_WMMA32 1
 #define CKCI_K_MMA 1
 #define CKCI_K_WGMMA 1
 #elif CKCI_K_UNIT >= CKCI_K_UNIT_CDNA1 && CKCI_K_UNIT <= CKCI_K_UNIT_CDNA4
@@ -3041,6 +3044,9 @@ template <class T> struct ckci_k_reduce {
 #define CKCI_K_WMMA 1
 #elif CKCI_K_UNIT == CKCI_K_UNIT_RDNA4
 #define CKCI_K_WMMA12 1
+#elif CKCI_K_UNIT == CKCI_K_UNIT_GFX125
+#define CKCI_K_WMMA12 1
+#define CKCI_K_WMMA32 1
 #elif defined(__CUDACC__) && !defined(__HIP__) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800)
 #define CKCI_K_MMA 1 /* on the host too: a launch needs the size of shared memory */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -3361,13 +3367,29 @@ struct ckci_k_mfma16 : ckci_k_cdna<16, 4> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-unit-wmma
-  RDNA 3 and 4: WMMA for f16, bf16 and i8. The two differ in where operands lie. A wave of 32 holds 16 x 16
-  sums. Each struct is the unit of one kind of operands with the members that >>k-unit lists; the generation
+  RDNA 3 and 4, gfx125x: WMMA for f16, bf16 and i8. They differ in where operands lie, and the last multiplies
+  twice as many places of the reduction. A wave of 32 holds 16 x 16 sums. Each struct is the unit of one kind of operands with the members that >>k-unit lists; the generation
   is a parameter, so that a layout that differs is one expression.
 */
 #if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
+#if defined(CKCI_K_WMMA32) && !defined(CKCI_SIMULATOR)
+/* Sums += products of 32 places of f16 or bf16. */
+template <class T, class Sums, class Operand>
+CKCI_K_FN void ckci_k_wmma_32(Sums &d, const Operand &a, const Operand &b)
+{
+    if constexpr (T::TYPE == CKCONV_F16) {
+        d.v = __builtin_amdgcn_wmma_f32_16x16x32_f16(false, ckci_k_as<_Float16, 16>(a), false,
+                                                     ckci_k_as<_Float16, 16>(b), (short)0, d.v, false, false);
+    } else {
+        d.v = __builtin_amdgcn_wmma_f32_16x16x32_bf16(false, ckci_k_as<__bf16, 16>(a), false,
+                                                      ckci_k_as<__bf16, 16>(b), (short)0, d.v, false, false);
+    }
+}
+#endif
+
 /* RDNA: 16 x 16 sums. Before gfx12 both halves of a wave hold the same 16 places of the reduction, from then
-   on each holds eight. */
+   on each holds eight. gfx125x multiplies 32 places: here half of them are zeros, which fits kernels whose
+   reductions are short; tiles have ckci_k_wmma32. */
 template <int GFX> struct ckci_k_wmma : ckci_k_square<16, 8> {
     enum { WAVE = 32 };
     struct operand {
@@ -3415,6 +3437,11 @@ template <int GFX> struct ckci_k_wmma : ckci_k_square<16, 8> {
             d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(ckci_k_as<short, 16>(a),
                                                               ckci_k_as<short, 16>(b), d.v);
         }
+#elif defined(CKCI_K_WMMA32)
+        const struct {
+            ckci_k_uint4 v[2];
+        } x = {{a.v[0], {0, 0, 0, 0}}}, y = {{b.v[0], {0, 0, 0, 0}}};
+        ckci_k_wmma_32<T>(d, x, y);
 #else
         if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(ckci_k_as<_Float16, 8>(a),
@@ -3433,6 +3460,55 @@ template <int GFX> struct ckci_k_wmma : ckci_k_square<16, 8> {
     }
 };
 
+#if defined(CKCI_K_WMMA32)
+/* gfx125x, in tiles: 32 places of the reduction, of which each half of a wave holds eight and eight. */
+struct ckci_k_wmma32 : ckci_k_wmma<12> {
+    enum { STEP = 64 };
+    struct operand {
+        ckci_k_uint4 v[2];
+    };
+
+    static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
+    {
+        const int lane = (int)threadIdx.x % WAVE;
+        operand r;
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            r.v[i] = *(const ckci_k_uint4 *)(tile + row0 * KB +
+                                             ckci_k_spot<KB>(lane % M, at / 16 + 2 * i + lane / M));
+        }
+        return r;
+    }
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_wmma_16x16x32<T>(&a, &b, d.v);
+#else
+        ckci_k_wmma_32<T>(d, a, b);
+#endif
+    }
+};
+
+/* 64 places of the reduction in as many bytes. */
+template <> struct ckci_k_whole<ckci_k_wmma32> : ckci_k_wmma32 {
+    enum { SIZE = 1 };
+    typedef int32_t number;
+    typedef ckci_k_lane_sums<int32_t, 8> sums;
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_wmma_i32_16x16x64(&a, &b, d.v);
+#else
+        d.v = __builtin_amdgcn_wmma_i32_16x16x64_iu8(true, ckci_k_as<int, 8>(a), true, ckci_k_as<int, 8>(b), d.v,
+                                                     false, false);
+#endif
+    }
+};
+#endif
+
+#if defined(CKCI_SIMULATOR) || !defined(CKCI_K_WMMA32)
 /* Two products of 16 places of the reduction. */
 template <int GFX> struct ckci_k_whole<ckci_k_wmma<GFX>> : ckci_k_wmma<GFX> {
     enum { SIZE = 1 };
@@ -3463,6 +3539,7 @@ template <int GFX> struct ckci_k_whole<ckci_k_wmma<GFX>> : ckci_k_wmma<GFX> {
 #endif
     }
 };
+#endif
 #endif
 
 
@@ -8297,6 +8374,8 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         if constexpr ((ON & CKCI_K_ON_RDNA) != 0) {
             if (kind == SIM_WMMA) {
                 fragments<ckci_k_wmma<11>, 0>(p);
+            } else if (kind == SIM_WMMA12 && sim_unit_number() == CKCI_UNIT_GFX125) {
+                fragments<ckci_k_wmma32, 0>(p);
             } else if (kind == SIM_WMMA12) {
                 fragments<ckci_k_wmma<12>, 0>(p);
             }
@@ -8328,6 +8407,9 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
 #endif
 #elif defined(CKCI_K_WMMA)
     typedef unit_of<ckci_k_wmma<11>> unit;
+    enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
+#elif defined(CKCI_K_WMMA32)
+    typedef unit_of<ckci_k_wmma32> unit;
     enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
 #else
     typedef unit_of<ckci_k_wmma<12>> unit;
@@ -22428,6 +22510,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 #undef CKCI_K_UNIT_CDNA4
 #undef CKCI_K_UNIT_RDNA3
 #undef CKCI_K_UNIT_RDNA4
+#undef CKCI_K_UNIT_GFX125
 #undef CKCI_K_UNIT_MMA
 #undef CKCI_K_UNIT_WGMMA
 #undef CKCI_K_UNROLL
@@ -22436,6 +22519,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 #undef CKCI_K_WGMMA_ASM
 #undef CKCI_K_WMMA
 #undef CKCI_K_WMMA12
+#undef CKCI_K_WMMA32
 #undef CKCI_K_MMA_ASM
 #undef CKCI_K_XF32
 

@@ -145,7 +145,7 @@ ERRORS
 TESTED ON
     gcc 12, clang 14; C99, C11, C++11, C++17; x86-64 with and without AVX2 and AVX-512; Linux. NVIDIA H100
     and H200 (nvcc 13). AMD: compiled for gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1151, gfx1201 and
-    gfx1250 (portable kernels) and, but for gfx1030, gfx1151 and gfx1250, executed by an emulator.
+    gfx1250 and, but for gfx1030, gfx1151 and gfx1250, executed by an emulator.
 
 TAGS (search for them; behind the API one for each file of the project's src/: >>cpu-gather is cpu/gather.h)
     >>head      version, linkage                     >>core-platform   implementation, feature tests

@@ -214,6 +214,8 @@
 #undef GELU_BWD
 #pragma push_macro("GFX")
 #undef GFX
+#pragma push_macro("GFX125")
+#undef GFX125
 #pragma push_macro("GRADIENT")
 #undef GRADIENT
 #pragma push_macro("GROUP")

@@ -110,6 +110,7 @@
 #pragma pop_macro("GELU")
 #pragma pop_macro("GELU_BWD")
 #pragma pop_macro("GFX")
+#pragma pop_macro("GFX125")
 #pragma pop_macro("GRADIENT")
 #pragma pop_macro("GROUP")
 #pragma pop_macro("GROUPED")

@@ -1020,6 +1020,7 @@ static inline sim_unit sim_matrix_unit()
     case CKCI_UNIT_RDNA3:
         return SIM_WMMA;
     case CKCI_UNIT_RDNA4:
+    case CKCI_UNIT_GFX125: /* with more places in tiles */
         return SIM_WMMA12;
     case CKCI_UNIT_MMA:
         return SIM_MMA;
@@ -1250,6 +1251,27 @@ static inline void sim_wmma_16x16x16(int gfx, const void *a, const void *b, floa
                      [](const unsigned char *x, const unsigned char *y, int place) {
                          return sim_element(E::TYPE, x, place) * sim_element(E::TYPE, y, place);
                      });
+}
+
+/* V_WMMA_F32_16X16X32_F16 and _BF16, V_WMMA_I32_16X16X64_IU8 of gfx125x: lane l holds places 8 * (l / 16) to that
+   + 7 of each 16 of row l % 16; D lies as gfx12's. */
+template <class E>
+static inline void sim_wmma_16x16x32(const void *a, const void *b, float *d, int line = __builtin_LINE())
+{
+    for (int i = 0; i < 2; i++) {
+        sim_wmma<double>(12, 32, 36 + (uint64_t)i, (const unsigned char *)a + 16 * i,
+                         (const unsigned char *)b + 16 * i, d, line,
+                         [](const unsigned char *x, const unsigned char *y, int place) {
+                             return sim_element(E::TYPE, x, place) * sim_element(E::TYPE, y, place);
+                         });
+    }
+}
+
+static inline void sim_wmma_i32_16x16x64(const void *a, const void *b, int32_t *d, int line = __builtin_LINE())
+{
+    for (int i = 0; i < 4; i++) {
+        sim_wmma_i32_16x16x16(12, (const unsigned char *)a + 8 * i, (const unsigned char *)b + 8 * i, d, line);
+    }
 }
 
 /* ldmatrix.x4: lanes 8 * m to 8 * m + 7 point at the rows (16 bytes) of matrix m; register m of a lane is

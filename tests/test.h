@@ -1149,7 +1149,7 @@ static inline int test_needs_other_gpu(int32_t instance)
         return 0;
     }
     const int large = (strstr(name, "depth_matrix_256") != NULL || strstr(name, "depth_strips") != NULL) &&
-                      found.lds_bytes < 232448; /* of LDS */
+                      (found.lds_bytes < 232448 || found.kind != CKCONV_DEVICE_NVIDIA);
     return large || test_lacks_lds(instance) || (strstr(name, "256x256") != NULL && !test_plans_f16(name)) ||
            (strstr(name, "_mfma_") != NULL && !test_plans_f16("mfma")) ||
            (strstr(name, "_wmma_") != NULL && !test_plans_f16("wmma")) ||

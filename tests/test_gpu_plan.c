@@ -1195,6 +1195,8 @@ static void test_architectures(void)
                 {"gfx1153", "gfx1153", "wmma", 32, 64, 1},
                 {"gfx1200", "gfx1200", "wmma", 32, 64, 1},
                 {"gfx1201", "gfx1201", "wmma", 32, 64, 1},
+                {"gfx1250:xnack+", "gfx1250", "wmma", 32, 320, 1},
+                {"gfx1251", "gfx1251", "wmma", 32, 320, 1},
                 {"sm_70", "sm_70", NULL, 32, 96, 1},
                 {"sm_75", "sm_75", NULL, 32, 64, 1},
                 {"sm_80", "sm_80", "mma", 32, 163, 1},
@@ -1214,8 +1216,7 @@ static void test_architectures(void)
                 {"gfx951", "gfx951", NULL, 64, 64, 0},
                 {"gfx1040", "gfx1040", NULL, 32, 64, 0},
                 {"gfx1170", "gfx1170", NULL, 32, 64, 0},
-                {"gfx1250:xnack+", "gfx1250", NULL, 32, 64, 0},
-                {"gfx1251", "gfx1251", NULL, 32, 64, 0},
+                {"gfx1260:xnack+", "gfx1260", NULL, 32, 64, 0},
                 {"sm_52", "sm_52", NULL, 32, 48, 0},
                 {"sm_130a", "sm_130", NULL, 32, 48, 0}};
     ckconv_conv_desc d = cube(2, 28, 3, 1, 1);
@@ -1312,7 +1313,7 @@ static void test_facts(void)
     }
     /* a GPU without a row may have waves of either size */
     for (int32_t wave = 32; wave <= 64; wave += 32) {
-        gpu = named("gfx1250");
+        gpu = named("gfx1260");
         gpu.wave_size = wave;
         CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &gpu, &err), err);
         CHECK(plan.device.wave_size == wave);

@@ -42,6 +42,8 @@
     X(gfx1153, AMD, RDNA3, 32, 4, 65536, NONE)                                                               \
     X(gfx1200, AMD, RDNA4, 32, 32, 65536, NONE)                                                              \
     X(gfx1201, AMD, RDNA4, 32, 64, 65536, NONE)                                                              \
+    X(gfx1250, AMD, GFX125, 32, 256, 327680, NONE)                                                           \
+    X(gfx1251, AMD, GFX125, 32, 256, 327680, NONE)                                                           \
     X(sm_70, NVIDIA, NONE, 32, 80, 98304, NONE)                                                              \
     X(sm_75, NVIDIA, NONE, 32, 68, 65536, NONE)                                                              \
     X(sm_80, NVIDIA, MMA, 32, 108, 166912, NONE)                                                             \
@@ -56,8 +58,8 @@
     X(sm_121, NVIDIA, MMA, 32, 48, 101376, NONE)
 
 /* Matrix units by the instructions that they have. CDNA: MFMA, f64 from the second on, xf32 on the third
-   alone. RDNA: WMMA, with operands twice as large on the third. WGMMA: mma.sync, and groups of waves where it
-   was compiled for them. */
+   alone. RDNA: WMMA, with operands twice as large on the third. GFX125: WMMA of twice as many places. WGMMA:
+   mma.sync, and groups of waves where it was compiled for them. */
 enum {
     CKCI_UNIT_NONE = 0,
     CKCI_UNIT_CDNA1 = 1,
@@ -67,7 +69,8 @@ enum {
     CKCI_UNIT_RDNA3 = 5,
     CKCI_UNIT_RDNA4 = 6,
     CKCI_UNIT_MMA = 7,
-    CKCI_UNIT_WGMMA = 8
+    CKCI_UNIT_WGMMA = 8,
+    CKCI_UNIT_GFX125 = 9
 };
 enum {
     CKCI_QUIRK_NONE = 0,

@@ -42,6 +42,7 @@ CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
         return CKCONV_FAMILY_MFMA;
     case CKCI_UNIT_RDNA3:
     case CKCI_UNIT_RDNA4:
+    case CKCI_UNIT_GFX125:
         return CKCONV_FAMILY_WMMA;
     case CKCI_UNIT_MMA:
     case CKCI_UNIT_WGMMA:

@@ -75,8 +75,8 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #define CKCI_K_PRAGMA(x) _Pragma(#x)
 
 /* What the table of architectures has in the row of the target that is compiled for: unit and quirk; and
-   whether its buffer descriptors and barriers are known. Exact names: __GFX12__, say, is also gfx1250, whose
-   unit is another. */
+   whether its buffer descriptors and barriers are known: gfx125x has others. Exact names: __GFX12__, say, is
+   also gfx1250, whose unit is another. */
 #define CKCI_K_UNIT_NONE 0
 #define CKCI_K_UNIT_CDNA1 1
 #define CKCI_K_UNIT_CDNA2 2
@@ -86,6 +86,7 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #define CKCI_K_UNIT_RDNA4 6
 #define CKCI_K_UNIT_MMA 7
 #define CKCI_K_UNIT_WGMMA 8
+#define CKCI_K_UNIT_GFX125 9
 #define CKCI_K_QUIRK_NONE 0
 #define CKCI_K_QUIRK_NO_256 1
 #if !defined(__HIP_DEVICE_COMPILE__)
@@ -112,7 +113,7 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #define CKCI_K_ROW_KNOWN(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK) +__##NAME##__
 #define CKCI_K_UNIT (CKCI_ARCHITECTURES(CKCI_K_ROW_UNIT))
 #define CKCI_K_QUIRK (CKCI_ARCHITECTURES(CKCI_K_ROW_QUIRK))
-#if CKCI_ARCHITECTURES(CKCI_K_ROW_KNOWN)
+#if CKCI_ARCHITECTURES(CKCI_K_ROW_KNOWN) && CKCI_K_UNIT != CKCI_K_UNIT_GFX125
 #define CKCI_K_BUFFERS 1
 #else
 #define CKCI_K_BUFFERS 0

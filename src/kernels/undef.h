@@ -39,6 +39,7 @@
 #undef CKCI_K_UNIT_CDNA4
 #undef CKCI_K_UNIT_RDNA3
 #undef CKCI_K_UNIT_RDNA4
+#undef CKCI_K_UNIT_GFX125
 #undef CKCI_K_UNIT_MMA
 #undef CKCI_K_UNIT_WGMMA
 #undef CKCI_K_UNROLL
@@ -47,5 +48,6 @@
 #undef CKCI_K_WGMMA_ASM
 #undef CKCI_K_WMMA
 #undef CKCI_K_WMMA12
+#undef CKCI_K_WMMA32
 #undef CKCI_K_MMA_ASM
 #undef CKCI_K_XF32

@@ -151,6 +151,8 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         if constexpr ((ON & CKCI_K_ON_RDNA) != 0) {
             if (kind == SIM_WMMA) {
                 fragments<ckci_k_wmma<11>, 0>(p);
+            } else if (kind == SIM_WMMA12 && sim_unit_number() == CKCI_UNIT_GFX125) {
+                fragments<ckci_k_wmma32, 0>(p);
             } else if (kind == SIM_WMMA12) {
                 fragments<ckci_k_wmma<12>, 0>(p);
             }
@@ -182,6 +184,9 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
 #endif
 #elif defined(CKCI_K_WMMA)
     typedef unit_of<ckci_k_wmma<11>> unit;
+    enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
+#elif defined(CKCI_K_WMMA32)
+    typedef unit_of<ckci_k_wmma32> unit;
     enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
 #else
     typedef unit_of<ckci_k_wmma<12>> unit;

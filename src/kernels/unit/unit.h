@@ -8,7 +8,8 @@
       row, column  where sum i of this lane lies
   Tiles lie in LDS as rows of KB bytes whose 16-byte chunks are permuted (ckci_k_spot), so that neither the
   stores of a block nor the loads of a wave meet in the banks.
-  Sources of the lane layouts: AMD's ISA documents of CDNA 3, RDNA 3 and RDNA 4, NVIDIA's PTX ISA.
+  Sources of the lane layouts: AMD's ISA documents of CDNA 3, RDNA 3 and RDNA 4, NVIDIA's PTX ISA; of gfx125x
+  LLVM's builtins and Triton's layout of WMMA version 3.
 */
 #pragma once
 #include "kernels/prim.h"
@@ -17,6 +18,7 @@
 #define CKCI_K_MFMA 1
 #define CKCI_K_WMMA 1
 #define CKCI_K_WMMA12 1
+#define CKCI_K_WMMA32 1
 #define CKCI_K_MMA 1
 #define CKCI_K_WGMMA 1
 #elif CKCI_K_UNIT >= CKCI_K_UNIT_CDNA1 && CKCI_K_UNIT <= CKCI_K_UNIT_CDNA4
@@ -25,6 +27,9 @@
 #define CKCI_K_WMMA 1
 #elif CKCI_K_UNIT == CKCI_K_UNIT_RDNA4
 #define CKCI_K_WMMA12 1
+#elif CKCI_K_UNIT == CKCI_K_UNIT_GFX125
+#define CKCI_K_WMMA12 1
+#define CKCI_K_WMMA32 1
 #elif defined(__CUDACC__) && !defined(__HIP__) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800)
 #define CKCI_K_MMA 1 /* on the host too: a launch needs the size of shared memory */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)

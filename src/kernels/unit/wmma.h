@@ -1,15 +1,31 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-unit-wmma
-  RDNA 3 and 4: WMMA for f16, bf16 and i8. The two differ in where operands lie. A wave of 32 holds 16 x 16
-  sums. Each struct is the unit of one kind of operands with the members that >>k-unit lists; the generation
+  RDNA 3 and 4, gfx125x: WMMA for f16, bf16 and i8. They differ in where operands lie, and the last multiplies
+  twice as many places of the reduction. A wave of 32 holds 16 x 16 sums. Each struct is the unit of one kind of operands with the members that >>k-unit lists; the generation
   is a parameter, so that a layout that differs is one expression.
 */
 #pragma once
 #include "kernels/unit/unit.h"
 
 #if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
+#if defined(CKCI_K_WMMA32) && !defined(CKCI_SIMULATOR)
+/* Sums += products of 32 places of f16 or bf16. */
+template <class T, class Sums, class Operand>
+CKCI_K_FN void ckci_k_wmma_32(Sums &d, const Operand &a, const Operand &b)
+{
+    if constexpr (T::TYPE == CKCONV_F16) {
+        d.v = __builtin_amdgcn_wmma_f32_16x16x32_f16(false, ckci_k_as<_Float16, 16>(a), false,
+                                                     ckci_k_as<_Float16, 16>(b), (short)0, d.v, false, false);
+    } else {
+        d.v = __builtin_amdgcn_wmma_f32_16x16x32_bf16(false, ckci_k_as<__bf16, 16>(a), false,
+                                                      ckci_k_as<__bf16, 16>(b), (short)0, d.v, false, false);
+    }
+}
+#endif
+
 /* RDNA: 16 x 16 sums. Before gfx12 both halves of a wave hold the same 16 places of the reduction, from then
-   on each holds eight. */
+   on each holds eight. gfx125x multiplies 32 places: here half of them are zeros, which fits kernels whose
+   reductions are short; tiles have ckci_k_wmma32. */
 template <int GFX> struct ckci_k_wmma : ckci_k_square<16, 8> {
     enum { WAVE = 32 };
     struct operand {
@@ -57,6 +73,11 @@ template <int GFX> struct ckci_k_wmma : ckci_k_square<16, 8> {
             d.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(ckci_k_as<short, 16>(a),
                                                               ckci_k_as<short, 16>(b), d.v);
         }
+#elif defined(CKCI_K_WMMA32)
+        const struct {
+            ckci_k_uint4 v[2];
+        } x = {{a.v[0], {0, 0, 0, 0}}}, y = {{b.v[0], {0, 0, 0, 0}}};
+        ckci_k_wmma_32<T>(d, x, y);
 #else
         if constexpr (T::TYPE == CKCONV_F16) {
             d.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(ckci_k_as<_Float16, 8>(a),
@@ -75,6 +96,55 @@ template <int GFX> struct ckci_k_wmma : ckci_k_square<16, 8> {
     }
 };
 
+#if defined(CKCI_K_WMMA32)
+/* gfx125x, in tiles: 32 places of the reduction, of which each half of a wave holds eight and eight. */
+struct ckci_k_wmma32 : ckci_k_wmma<12> {
+    enum { STEP = 64 };
+    struct operand {
+        ckci_k_uint4 v[2];
+    };
+
+    static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
+    {
+        const int lane = (int)threadIdx.x % WAVE;
+        operand r;
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            r.v[i] = *(const ckci_k_uint4 *)(tile + row0 * KB +
+                                             ckci_k_spot<KB>(lane % M, at / 16 + 2 * i + lane / M));
+        }
+        return r;
+    }
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_wmma_16x16x32<T>(&a, &b, d.v);
+#else
+        ckci_k_wmma_32<T>(d, a, b);
+#endif
+    }
+};
+
+/* 64 places of the reduction in as many bytes. */
+template <> struct ckci_k_whole<ckci_k_wmma32> : ckci_k_wmma32 {
+    enum { SIZE = 1 };
+    typedef int32_t number;
+    typedef ckci_k_lane_sums<int32_t, 8> sums;
+
+    template <class T> static CKCI_K_MEMBER void multiply(sums &d, const operand &a, const operand &b)
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_wmma_i32_16x16x64(&a, &b, d.v);
+#else
+        d.v = __builtin_amdgcn_wmma_i32_16x16x64_iu8(true, ckci_k_as<int, 8>(a), true, ckci_k_as<int, 8>(b), d.v,
+                                                     false, false);
+#endif
+    }
+};
+#endif
+
+#if defined(CKCI_SIMULATOR) || !defined(CKCI_K_WMMA32)
 /* Two products of 16 places of the reduction. */
 template <int GFX> struct ckci_k_whole<ckci_k_wmma<GFX>> : ckci_k_wmma<GFX> {
     enum { SIZE = 1 };
@@ -105,4 +175,5 @@ template <int GFX> struct ckci_k_whole<ckci_k_wmma<GFX>> : ckci_k_wmma<GFX> {
 #endif
     }
 };
+#endif
 #endif
