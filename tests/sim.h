@@ -1253,8 +1253,8 @@ static inline void sim_wmma_16x16x16(int gfx, const void *a, const void *b, floa
                      });
 }
 
-/* V_WMMA_F32_16X16X32_F16 and _BF16, V_WMMA_I32_16X16X64_IU8 of gfx125x: lane l holds places 8 * (l / 16) to that
-   + 7 of each 16 of row l % 16; D lies as gfx12's. */
+/* V_WMMA_F32_16X16X32_F16 and _BF16, V_WMMA_I32_16X16X64_IU8 of gfx125x: lane l holds places 8 * (l / 16) to
+   that + 7 of each 16 of row l % 16; D lies as gfx12's. */
 template <class E>
 static inline void sim_wmma_16x16x32(const void *a, const void *b, float *d, int line = __builtin_LINE())
 {
@@ -1267,10 +1267,12 @@ static inline void sim_wmma_16x16x32(const void *a, const void *b, float *d, int
     }
 }
 
-static inline void sim_wmma_i32_16x16x64(const void *a, const void *b, int32_t *d, int line = __builtin_LINE())
+static inline void sim_wmma_i32_16x16x64(const void *a, const void *b, int32_t *d,
+                                         int line = __builtin_LINE())
 {
     for (int i = 0; i < 4; i++) {
-        sim_wmma_i32_16x16x16(12, (const unsigned char *)a + 8 * i, (const unsigned char *)b + 8 * i, d, line);
+        sim_wmma_i32_16x16x16(12, (const unsigned char *)a + 8 * i, (const unsigned char *)b + 8 * i, d,
+                              line);
     }
 }
 

@@ -605,7 +605,8 @@ static void part_blocks(void)
         for (int j = 0; j < 4; j++) {
             chosen = chosen || fast[j] == type;
         }
-        if ((!chosen && i % 11 != 0) || (test_effort() == 0 && (i + test_thin_turn()) % (lean > 1 ? 23 : 13) != 0)) {
+        const int every = test_effort() > 0 ? 1 : lean > 1 ? 23 : 13;
+        if ((!chosen && i % 11 != 0) || (i + test_thin_turn()) % every != 0) {
             continue;
         }
         ckconv_conv_desc d;

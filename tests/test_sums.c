@@ -612,7 +612,8 @@ static void part_matrix(int only)
                 const char *name = ckconv_instance_name(j / 3);
                 ckconv_plan plan;
                 ckconv_error err;
-                const int due = !test_thin() || !test_variable("CKCONV_TEST_QUICK") || (i + j / 3 + j) % 3 == 0;
+                const int due =
+                    !test_thin() || !test_variable("CKCONV_TEST_QUICK") || (i + j / 3 + j) % 3 == 0;
                 if (!due || (strstr(name, "mfma") == NULL && strstr(name, "mma_") == NULL &&
                              strstr(name, "_matrix") == NULL)) {
                     continue;

@@ -1,8 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-unit-wmma
   RDNA 3 and 4, gfx125x: WMMA for f16, bf16 and i8. They differ in where operands lie, and the last multiplies
-  twice as many places of the reduction. A wave of 32 holds 16 x 16 sums. Each struct is the unit of one kind of operands with the members that >>k-unit lists; the generation
-  is a parameter, so that a layout that differs is one expression.
+  twice as many places of the reduction. A wave of 32 holds 16 x 16 sums. Each struct is the unit of one kind
+  of operands with the members that >>k-unit lists; the generation is a parameter, so that a layout that
+  differs is one expression.
 */
 #pragma once
 #include "kernels/unit/unit.h"
@@ -137,8 +138,8 @@ template <> struct ckci_k_whole<ckci_k_wmma32> : ckci_k_wmma32 {
 #if defined(CKCI_SIMULATOR)
         sim_wmma_i32_16x16x64(&a, &b, d.v);
 #else
-        d.v = __builtin_amdgcn_wmma_i32_16x16x64_iu8(true, ckci_k_as<int, 8>(a), true, ckci_k_as<int, 8>(b), d.v,
-                                                     false, false);
+        d.v = __builtin_amdgcn_wmma_i32_16x16x64_iu8(true, ckci_k_as<int, 8>(a), true, ckci_k_as<int, 8>(b),
+                                                     d.v, false, false);
 #endif
     }
 };
