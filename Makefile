@@ -349,7 +349,7 @@ CROSS_PARTS := aligned triples depthwise blocks wide first dense sides planes fi
 MORE := main/test_groupnorm main/test_conv_conv main/test_epilogue $(SIM_TARGETS:%=sim:%/test_bias) \
     $(addprefix simasan:gfx942/,test_golden test_transform test_groupnorm test_cross+depthwise) \
     $(addprefix sanitized/,$(filter-out $(SANITIZED_FIRST) test_fuzz test_cross test_conv_conv,$(TESTS))) \
-    $(addprefix tests/,test_fastmath.sh test_compile_gpu.sh) \
+    $(addprefix tests/,test_amd.sh test_fastmath.sh test_compile_gpu.sh) \
     $(foreach t,$(SIM_TARGETS),$(CROSS_PARTS:%=sim:$t/test_cross+%)) \
     $(addprefix tests/,test_switches.sh test_compile.sh test_nvidia.sh test_libfuzzer.sh@full test_amd.sh@full) \
     $(foreach p,test_golden test_groupnorm test_conv_conv,$(SIM_TARGETS:%=sim:%/$p)) sim:sm_100/test_conv_conv+windows \

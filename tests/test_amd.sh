@@ -4,7 +4,8 @@
 #
 # From the environment: TARGETS (default: gfx90a, else gfx942; with CKCONV_TEST_FULL all eight), BUILD
 # (default build), INCLUDE (folder of ckconv.h, default the current one), SOURCE (default amd.hip beside this
-# script), ROCM_PATH (prefix of the HIP headers and of amdgcn/bitcode, default /usr).
+# script), ROCM_PATH (prefix of the HIP headers and of amdgcn/bitcode, default /usr). With CKCONV_TEST_QUICK=1
+# the kernels of bf16 and f32 alone.
 #
 # Leaves $BUILD/amd/TARGET.hsaco (the code object), TARGET.txt (a line for each kernel) and TARGET.log (what
 # the compiler said). Debian's packages: hipcc llvm-15, clang-19 lld-19, clang-22 lld-22, python3.
@@ -113,6 +114,9 @@ compile() {
         for library in hip oclc_daz_opt_off; do
             set -- "$@" -Xclang -mlink-builtin-bitcode -Xclang "$bitcode/$library.bc"
         done
+    fi
+    if [ -n "$quick" ]; then
+        set -- "$@" -DCKCONV_ONLY_BF16 -DCKCONV_ONLY_F32
     fi
     target=$1
     shift
