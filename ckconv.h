@@ -850,6 +850,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef BM
 #pragma push_macro("BN")
 #undef BN
+#pragma push_macro("BOTH")
+#undef BOTH
 #pragma push_macro("BUFFERS")
 #undef BUFFERS
 #pragma push_macro("BWD_DATA")
@@ -870,6 +872,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef CDNA3
 #pragma push_macro("CDNA4")
 #undef CDNA4
+#pragma push_macro("CHANNEL")
+#undef CHANNEL
 #pragma push_macro("CHANNELS")
 #undef CHANNELS
 #pragma push_macro("CHUNK")
@@ -882,8 +886,12 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef CLAMP_BWD
 #pragma push_macro("COLUMNS")
 #undef COLUMNS
+#pragma push_macro("CONV")
+#undef CONV
 #pragma push_macro("CONVERT")
 #undef CONVERT
+#pragma push_macro("CONV_CONV")
+#undef CONV_CONV
 #pragma push_macro("CONV_CONV_FWD")
 #undef CONV_CONV_FWD
 #pragma push_macro("CONV_I8")
@@ -898,12 +906,16 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef CURVED
 #pragma push_macro("D")
 #undef D
+#pragma push_macro("DBIAS")
+#undef DBIAS
 #pragma push_macro("DEEP")
 #undef DEEP
 #pragma push_macro("DEPTH")
 #undef DEPTH
 #pragma push_macro("DEPTH_MATRIX")
 #undef DEPTH_MATRIX
+#pragma push_macro("DIN")
+#undef DIN
 #pragma push_macro("DIRECT")
 #undef DIRECT
 #pragma push_macro("DOWN")
@@ -1022,6 +1034,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef I
 #pragma push_macro("I8")
 #undef I8
+#pragma push_macro("IN")
+#undef IN
 #pragma push_macro("INNER")
 #undef INNER
 #pragma push_macro("IS_ACROSS")
@@ -1070,6 +1084,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef MERGE
 #pragma push_macro("MFMA")
 #undef MFMA
+#pragma push_macro("MID")
+#undef MID
 #pragma push_macro("MMA")
 #undef MMA
 #pragma push_macro("MN")
@@ -1088,6 +1104,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef N1
 #pragma push_macro("NARROW")
 #undef NARROW
+#pragma push_macro("NEEDED")
+#undef NEEDED
 #pragma push_macro("NONE")
 #undef NONE
 #pragma push_macro("NORM")
@@ -1114,6 +1132,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ONES
 #pragma push_macro("OPS")
 #undef OPS
+#pragma push_macro("OPTIONAL")
+#undef OPTIONAL
 #pragma push_macro("OUT")
 #undef OUT
 #pragma push_macro("OUTSIDE")
@@ -1292,6 +1312,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef STAGE
 #pragma push_macro("STAGES")
 #undef STAGES
+#pragma push_macro("STAT")
+#undef STAT
 #pragma push_macro("STEP")
 #undef STEP
 #pragma push_macro("STEPS")
@@ -1362,6 +1384,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef UNFUSED
 #pragma push_macro("UNIT")
 #undef UNIT
+#pragma push_macro("UNLESS_DBIAS")
+#undef UNLESS_DBIAS
 #pragma push_macro("USUAL")
 #undef USUAL
 #pragma push_macro("V")
@@ -1378,6 +1402,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef WAVE
 #pragma push_macro("WAVES")
 #undef WAVES
+#pragma push_macro("WEI")
+#undef WEI
+#pragma push_macro("WEI1")
+#undef WEI1
 #pragma push_macro("WEIGHT")
 #undef WEIGHT
 #pragma push_macro("WEIGHT_DEPTH_")
@@ -1414,6 +1442,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef WN
 #pragma push_macro("WORDS")
 #undef WORDS
+#pragma push_macro("WRITTEN")
+#undef WRITTEN
 #pragma push_macro("X")
 #undef X
 #pragma push_macro("XO")
@@ -1969,6 +1999,25 @@ CKCI_FN ckconv_status ckci_ok(ckconv_error *err)
         err->text[0] = 0;
     }
     return CKCONV_OK;
+}
+
+/* Append to a text that may be cut; returns the length it would have. */
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
+{
+    char piece[256];
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(piece, sizeof piece, format, list);
+    va_end(list);
+    size_t length = n < 0 ? 0 : n < (int)sizeof piece ? (size_t)n : sizeof piece - 1;
+    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
+        text[at + i] = piece[i];
+    }
+    if (size > 0) {
+        text[at + length < size ? at + length : size - 1] = 0;
+    }
+    return at + length;
 }
 
 CKCI_FN int ckci_same_text(const char *a, const char *b)
@@ -3736,6 +3785,164 @@ CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>core-ops
+  Operations: the table of them, one row each. A row says which description the operation has, which tensor of
+  a convolution it writes, what its sums run over, and all that a run is given: which members of ckconv_args
+  it reads, which it writes, and which may be NULL. Names, checks of descriptions and of runs, plans and texts
+  take their answers from here; an engine knows only the operations that it computes.
+*/
+/* The three tensors of a convolution, by index: CKCONV_TENSOR_IN, _WEI and _OUT. */
+enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
+/* The description of an operation, a member of a plan's u and of ckci_problem. */
+enum { CKCI_DESC_CONV = 1, CKCI_DESC_CONV_CONV = 2, CKCI_DESC_GROUPNORM = 3 };
+/* What a sum runs over: the channels and taps that one output reads; all positions of a batch; a group's
+   channels and positions. */
+enum { CKCI_OVER_TAPS = 1, CKCI_OVER_POSITIONS = 2, CKCI_OVER_SLABS = 3 };
+/* May an argument be NULL? NEEDED no; OPTIONAL yes; BOTH yes, with the next one of BOTH; UNLESS_DBIAS where
+   dbias is all that is wanted. Where all results are OPTIONAL, one must be there. */
+enum { CKCI_NEEDED = 0, CKCI_OPTIONAL = 1, CKCI_BOTH = 2, CKCI_UNLESS_DBIAS = 3 };
+enum { CKCI_READ = 0, CKCI_WRITTEN = 1 };
+
+/* Name, text, its switch (>>core-switches), description; of a convolution the tensor that is written and
+   the activations that are read, whose type decides that of sums; what sums run over; arguments in the order
+   in which they are checked: member of ckconv_args, tensor (CKCONV_TENSOR_...), read or written, need. */
+/* clang-format off */
+#define CKCI_OPERATIONS(X)                                                                                   \
+    X(FWD, fwd, FWD, CONV, OUT, IN, TAPS,                                                                    \
+      CKCI_ARG(in, IN, READ, NEEDED) CKCI_ARG(wei, WEI, READ, NEEDED) CKCI_ARG(out, OUT, WRITTEN, NEEDED)    \
+      CKCI_D_ARGS(NEEDED))                                                                                   \
+    X(BWD_DATA, bwd_data, BWD_DATA, CONV, IN, OUT, TAPS,                                                     \
+      CKCI_ARG(din, IN, WRITTEN, NEEDED) CKCI_ARG(wei, WEI, READ, NEEDED) CKCI_ARG(dout, OUT, READ, NEEDED)  \
+      CKCI_D_ARGS(NEEDED))                                                                                   \
+    X(BWD_WEIGHT, bwd_weight, BWD_WEIGHT, CONV, WEI, IN, POSITIONS,                                          \
+      CKCI_ARG(in, IN, READ, UNLESS_DBIAS) CKCI_ARG(dwei, WEI, WRITTEN, UNLESS_DBIAS)                        \
+      CKCI_ARG(dout, OUT, READ, NEEDED) CKCI_D_ARGS(UNLESS_DBIAS)                                            \
+      CKCI_ARG(dbias, DBIAS, WRITTEN, NEEDED))                                                               \
+    X(CONV_CONV_FWD, conv_conv_fwd, CONV_CONV, CONV_CONV, OUT, IN, TAPS,                                     \
+      CKCI_ARG(in, IN, READ, NEEDED) CKCI_ARG(wei, WEI, READ, NEEDED) CKCI_ARG(mid, MID, WRITTEN, OPTIONAL)  \
+      CKCI_ARG(wei1, WEI1, READ, NEEDED) CKCI_ARG(out, OUT, WRITTEN, NEEDED) CKCI_D_ARGS(NEEDED)             \
+      CKCI_ARG(scale, CHANNEL, READ, OPTIONAL) CKCI_ARG(shift, CHANNEL, READ, OPTIONAL))                     \
+    X(GROUPNORM_FWD, groupnorm_fwd, GROUPNORM, GROUPNORM, OUT, IN, SLABS,                                    \
+      CKCI_ARG(in, IN, READ, NEEDED) CKCI_ARG(out, OUT, WRITTEN, NEEDED)                                     \
+      CKCI_ARG(gamma, CHANNEL, READ, OPTIONAL) CKCI_ARG(beta, CHANNEL, READ, OPTIONAL)                       \
+      CKCI_ARG(mean, STAT, WRITTEN, OPTIONAL) CKCI_ARG(inv_std, STAT, WRITTEN, OPTIONAL))                    \
+    X(GROUPNORM_BWD, groupnorm_bwd, GROUPNORM, GROUPNORM, IN, OUT, SLABS,                                    \
+      CKCI_ARG(in, IN, READ, NEEDED) CKCI_ARG(dout, OUT, READ, NEEDED)                                       \
+      CKCI_ARG(gamma, CHANNEL, READ, OPTIONAL) CKCI_ARG(beta, CHANNEL, READ, OPTIONAL)                       \
+      CKCI_ARG(saved_mean, STAT, READ, BOTH) CKCI_ARG(saved_inv_std, STAT, READ, BOTH)                       \
+      CKCI_ARG(din, DIN, WRITTEN, OPTIONAL) CKCI_ARG(dgamma, CHANNEL, WRITTEN, OPTIONAL)                     \
+      CKCI_ARG(dbeta, CHANNEL, WRITTEN, OPTIONAL))
+/* clang-format on */
+
+/* One argument of an operation. */
+typedef struct ckci_arg_row {
+    const char *name; /* of the member of ckconv_args; NULL ends a row */
+    int32_t place;    /* that member's, in bytes */
+    int32_t which;    /* CKCONV_TENSOR_... */
+    int32_t written, need;
+} ckci_arg_row;
+
+typedef struct ckci_operation {
+    ckconv_op op;
+    const char *name, *text; /* CKCONV_FWD, fwd */
+    const char *why;         /* the switch that dropped it; NULL: none did */
+    int32_t desc, written, base, over;
+    ckci_arg_row args[12];
+} ckci_operation;
+
+/* Row `index` of the table; NULL behind its end. */
+CKCI_FN const ckci_operation *ckci_operation_at(int32_t index)
+{
+#define CKCI_ROW(NAME, TEXT, SWITCH, DESC, TO, BASE, OVER, ARGS)                                             \
+    {CKCONV_##NAME,     "CKCONV_" #NAME,  #TEXT,                                                             \
+     CKCI_WHY_##SWITCH, CKCI_DESC_##DESC, CKCI_##TO,                                                         \
+     CKCI_##BASE,       CKCI_OVER_##OVER, {ARGS{NULL, 0, 0, 0, 0}}},
+#define CKCI_ARG(MEMBER, TENSOR, USE, NEED)                                                                  \
+    {#MEMBER, (int32_t)offsetof(ckconv_args, MEMBER), CKCONV_TENSOR_##TENSOR, CKCI_##USE, CKCI_##NEED},
+#define CKCI_D_ARG(I, NEED)                                                                                  \
+    {"d[" #I "]", (int32_t)offsetof(ckconv_args, d[I]), CKCONV_TENSOR_D0 + I, CKCI_READ, CKCI_##NEED},
+#define CKCI_D_ARGS(NEED) CKCI_D_ARG(0, NEED) CKCI_D_ARG(1, NEED) CKCI_D_ARG(2, NEED) CKCI_D_ARG(3, NEED)
+    static const ckci_operation rows[] = {CKCI_OPERATIONS(CKCI_ROW)};
+#undef CKCI_ROW
+#undef CKCI_ARG
+#undef CKCI_D_ARG
+#undef CKCI_D_ARGS
+    return index >= 0 && index < (int32_t)(sizeof rows / sizeof rows[0]) ? &rows[index] : NULL;
+}
+
+/* The row of an operation; NULL: there is no such operation. */
+CKCI_FN const ckci_operation *ckci_find_operation(ckconv_op op)
+{
+    const ckci_operation *row = ckci_operation_at(0);
+    for (int32_t i = 1; row && row->op != op; i++) {
+        row = ckci_operation_at(i);
+    }
+    return row;
+}
+
+/* Which description it has, 0: there is no such operation. */
+CKCI_FN int32_t ckci_desc_of(ckconv_op op)
+{
+    const ckci_operation *row = ckci_find_operation(op);
+    return row ? row->desc : 0;
+}
+
+/* What its sums run over. */
+CKCI_FN int32_t ckci_sums_over(ckconv_op op)
+{
+    const ckci_operation *row = ckci_find_operation(op);
+    return row ? row->over : 0;
+}
+
+/* Which tensor of a convolution is written: CKCI_IN, CKCI_WEI or CKCI_OUT. */
+CKCI_FN int ckci_written(ckconv_op op)
+{
+    const ckci_operation *row = ckci_find_operation(op);
+    return row ? (int)row->written : CKCI_OUT;
+}
+
+/* Which activations of a convolution are read, of both the first: CKCI_IN or CKCI_OUT. */
+CKCI_FN int ckci_base(ckconv_op op)
+{
+    const ckci_operation *row = ckci_find_operation(op);
+    return row ? (int)row->base : CKCI_IN;
+}
+
+/* The pointer that a run was given for an argument. */
+CKCI_FN const void *ckci_pointer(const ckconv_args *args, const ckci_arg_row *row)
+{
+    const void *p;
+    memcpy(&p, (const char *)args + row->place, sizeof p);
+    return p;
+}
+
+/* Is the operation one of those that have this description? */
+CKCI_FN ckconv_status ckci_check_desc(ckconv_op op, int32_t desc, ckconv_error *err)
+{
+    char list[128] = "";
+    size_t at = 0;
+    const ckci_operation *row = ckci_operation_at(0);
+    int32_t left = 0;
+    for (int32_t i = 0; ckci_operation_at(i); i++) {
+        left += ckci_operation_at(i)->desc == desc;
+    }
+    for (int32_t i = 1; row; row = ckci_operation_at(i++)) {
+        if (row->desc == desc && row->op == op) {
+            return CKCONV_OK;
+        }
+        if (row->desc == desc) {
+            left--;
+            at = ckci_append(list, sizeof list, at, "%s (%d)%s", row->name, (int)row->op,
+                             left > 1    ? ", "
+                             : left == 1 ? " or "
+                                         : "");
+        }
+    }
+    return ckci_fail(err, CKCONV_ERR_ARGUMENT, "op is %d: must be %s", (int)op, list);
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>core-names
   Names of every enumeration, in one table each, and back; the text of a status; what this build holds. Texts
   of errors, plans and drivers take names from here and nowhere else. The first name of a value is the one
@@ -3839,18 +4046,6 @@ CKCI_FN const ckci_name *ckci_layout_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_op_names(void)
-{
-    static const ckci_name table[] = {{"fwd", CKCONV_FWD},
-                                      {"bwd_data", CKCONV_BWD_DATA},
-                                      {"bwd_weight", CKCONV_BWD_WEIGHT},
-                                      {"conv_conv_fwd", CKCONV_CONV_CONV_FWD},
-                                      {"groupnorm_fwd", CKCONV_GROUPNORM_FWD},
-                                      {"groupnorm_bwd", CKCONV_GROUPNORM_BWD},
-                                      {NULL, 0}};
-    return table;
-}
-
 CKCI_FN const ckci_name *ckci_engine_names(void)
 {
     static const ckci_name table[] = {{"auto", CKCONV_ENGINE_AUTO},
@@ -3883,12 +4078,17 @@ CKCONV_API ckconv_layout ckconv_layout_from_name(const char *name)
 
 CKCONV_API const char *ckconv_op_name(ckconv_op op)
 {
-    return ckci_name_of(ckci_op_names(), op);
+    const ckci_operation *row = ckci_find_operation(op);
+    return row ? row->text : NULL;
 }
 
 CKCONV_API ckconv_op ckconv_op_from_name(const char *name)
 {
-    return ckci_value_of(ckci_op_names(), name, 0);
+    const ckci_operation *row = ckci_operation_at(0);
+    for (int32_t i = 1; row && !ckci_same_text(row->text, name); i++) {
+        row = ckci_operation_at(i);
+    }
+    return row ? row->op : 0;
 }
 
 CKCONV_API const char *ckconv_element_name(ckconv_element kind)
@@ -3931,15 +4131,8 @@ CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype)
 */
 /* What a layout is for. */
 enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
-/* The three tensors of a convolution, by index. */
-enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
 /* Channels per group on both sides, at most, of what counts as depthwise. */
 enum { CKCI_DEPTH_CHANNELS = 4 };
-
-CKCI_FN int ckci_written(ckconv_op op)
-{
-    return op == CKCONV_BWD_DATA ? CKCI_IN : op == CKCONV_BWD_WEIGHT ? CKCI_WEI : CKCI_OUT;
-}
 
 CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
                                        int64_t value, int64_t low, const char *allowed, ckconv_error *err)
@@ -3992,21 +4185,9 @@ CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_e
 /* Is it an operation of this build? */
 CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
 {
-    switch (op) {
-    case CKCONV_FWD:
-        return ckci_check_held("fwd", CKCI_WHY_FWD, err);
-    case CKCONV_BWD_DATA:
-        return ckci_check_held("bwd_data", CKCI_WHY_BWD_DATA, err);
-    case CKCONV_BWD_WEIGHT:
-        return ckci_check_held("bwd_weight", CKCI_WHY_BWD_WEIGHT, err);
-    case CKCONV_CONV_CONV_FWD:
-        return ckci_check_held("conv_conv_fwd", CKCI_WHY_CONV_CONV, err);
-    case CKCONV_GROUPNORM_FWD:
-    case CKCONV_GROUPNORM_BWD:
-        return ckci_check_held("group norm", CKCI_WHY_GROUPNORM, err);
-    default:
-        return CKCONV_OK;
-    }
+    const ckci_operation *row = ckci_find_operation(op);
+    return !row ? CKCONV_OK
+                : ckci_check_held(row->desc == CKCI_DESC_GROUPNORM ? "group norm" : row->text, row->why, err);
 }
 
 /* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. is_d: strides may be 0, a D
@@ -4270,7 +4451,7 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
         }
         ckci_default_tensor(t, written->dtype, written->layout);
     }
-    ckconv_dtype base = op == CKCONV_BWD_DATA ? d->out.dtype : d->in.dtype;
+    ckconv_dtype base = ckci_base(op) == CKCI_OUT ? d->out.dtype : d->in.dtype;
     d->compute_in = ckci_default_compute(d->compute_in, d->in.dtype, base);
     d->compute_wei = ckci_default_compute(d->compute_wei, d->wei.dtype, base);
     d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, base);
@@ -4281,7 +4462,7 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
 CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op);
-    ckconv_dtype base = types[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
+    ckconv_dtype base = types[ckci_base(op)];
     int good = base >= CKCONV_F64 && base <= CKCONV_BF16;
     for (int i = 0; i < 3; i++) {
         int wide = types[i] == CKCONV_F32 && ((i == w && (base == CKCONV_F16 || base == CKCONV_BF16)) ||
@@ -4325,7 +4506,7 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
     int w = ckci_written(op);
     int r0 = w == CKCI_IN ? CKCI_WEI : CKCI_IN, r1 = w == CKCI_OUT ? CKCI_WEI : CKCI_OUT;
     int same = ckci_same_row(op, storage);
-    ckconv_dtype base = same ? storage[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN] : (ckconv_dtype)0;
+    ckconv_dtype base = same ? storage[ckci_base(op)] : (ckconv_dtype)0;
     if (!same && !ckci_fp8_row(op, storage) && !ckci_i8_row(op, storage)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "%sin, wei%s, out have types %s, %s, %s: not a row of the type table for %s (all "
@@ -4492,11 +4673,6 @@ CKCI_FN ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ck
 CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
                                       ckci_conv *r, ckconv_error *err)
 {
-    if (op != CKCONV_FWD && op != CKCONV_BWD_DATA && op != CKCONV_BWD_WEIGHT) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)",
-                         (int)op);
-    }
     CKCI_TRY(ckci_check_ndim(at, d->ndim, err));
     if (d->num_d < 0 || d->num_d > 4) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4 (uninitialised struct?)",
@@ -4576,7 +4752,7 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
         name[2] = (char)('0' + i);
         CKCI_TRY(ckci_resolve(at, name, &d->d[i], d->ndim, len[w], 0, &r->d[i], err));
     }
-    if (op == CKCONV_BWD_WEIGHT && d->dbias != 0) {
+    if (ckci_sums_over(op) == CKCI_OVER_POSITIONS && d->dbias != 0) {
         r->dbias.dtype = r->dbias.compute = d->dbias;
         for (int i = 0; i < 6; i++) {
             r->dbias.len[i] = i == 2 ? r->g * r->k : 1; /* fits: dout was checked */
@@ -4697,10 +4873,6 @@ CKCI_FN int ckci_norm_has(ckconv_element act)
 CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
                                            ckconv_error *err)
 {
-    if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
-    }
     if (d->ndim < 1 || d->ndim > 3) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)d->ndim);
     }
@@ -4785,8 +4957,8 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
     r->c = d->c;
     r->eps = d->eps;
     CKCI_TRY(ckci_resolve("", "in", &d->in, d->ndim, len, 0, &r->in, err));
-    CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, op == CKCONV_GROUPNORM_FWD, &r->out, err));
-    CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, op == CKCONV_GROUPNORM_BWD, &r->din, err));
+    CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, ckci_written(op) == CKCI_OUT, &r->out, err));
+    CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, ckci_written(op) == CKCI_IN, &r->din, err));
     CKCI_TRY(ckci_check_last("in", &r->in, 0, err));
     CKCI_TRY(ckci_check_last("out", &r->out, 0, err));
     CKCI_TRY(ckci_check_last("din", &r->din, 0, err));
@@ -5621,7 +5793,7 @@ enum { CKCI_ALIGN = 64 };
 /* What a plan's workspace may take of the stack: the items of group norms have a block there, too. */
 CKCI_FN int64_t ckci_stack_room(ckconv_op op)
 {
-    return op >= CKCONV_GROUPNORM_FWD ? (int64_t)CKCI_LITTLE_STACK : (int64_t)CKCI_STACK;
+    return ckci_desc_of(op) == CKCI_DESC_GROUPNORM ? (int64_t)CKCI_LITTLE_STACK : (int64_t)CKCI_STACK;
 }
 
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
@@ -5875,7 +6047,7 @@ CKCI_FN void ckci_ref_item(const void *context, int64_t item, unsigned char *scr
     const ckci_ref_job *job = (const ckci_ref_job *)context;
     const ckci_conv *p = job->p;
     const int64_t *len = job->target.t.len;
-    ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
+    ckconv_dtype compute = p->t[ckci_base(p->op)].compute;
     int64_t at[6];
     at[2] = item % len[2];
     at[1] = item / len[2] % len[1];
@@ -14410,7 +14582,7 @@ CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double
    outputs). */
 CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
-    ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
+    ckconv_dtype compute = p->t[ckci_base(p->op)].compute;
     int matrix = compute != CKCONV_F32 && compute != CKCONV_F64 && ckci_matrix_family(device) != 0;
     const int64_t few = ckci_min(p->k, p->c), many = ckci_max(p->k, p->c);
     const int pixel = p->g == 1 && p->output[0] * p->output[1] * p->output[2] == 1 && ckci_pointwise(p);
@@ -14430,7 +14602,7 @@ CKCI_FN int32_t ckci_kernel_for(ckconv_dtype kind, int32_t f32, int32_t f64, int
 
 CKCI_FN ckconv_dtype ckci_conv_kind(const ckci_conv *p)
 {
-    return ckci_find_kind(p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute)->dtype;
+    return ckci_find_kind(p->t[ckci_base(p->op)].compute)->dtype;
 }
 
 /* Blocks of 256 outputs: lanes channels, and positions. Channels go first where they lie closer together in
@@ -21371,15 +21543,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
     X(gpu_groupnorm_bwd, GROUPNORM, GROUPNORM_BWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_gpu_norm,              \
       ckci_list_gpu_norm)
 
-enum {
-    CKCI_OP_ALL = 0,
-    CKCI_OP_FWD = CKCONV_FWD,
-    CKCI_OP_BWD_DATA = CKCONV_BWD_DATA,
-    CKCI_OP_BWD_WEIGHT = CKCONV_BWD_WEIGHT,
-    CKCI_OP_CONV_CONV_FWD = CKCONV_CONV_CONV_FWD,
-    CKCI_OP_GROUPNORM_FWD = CKCONV_GROUPNORM_FWD,
-    CKCI_OP_GROUPNORM_BWD = CKCONV_GROUPNORM_BWD
-};
+/* A row's operation: one of the table, which has none twice, or all. */
+#define CKCI_ROW(NAME, ...) CKCI_OP_##NAME = CKCONV_##NAME,
+enum { CKCI_OPERATIONS(CKCI_ROW) CKCI_OP_ALL = 0 };
+#undef CKCI_ROW
 
 CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
 {
@@ -21387,12 +21554,15 @@ CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
     if (f->split_k > 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: ref sums in one part", (int)f->split_k);
     }
-    const ckci_tensor *t = plan->op <= CKCONV_BWD_WEIGHT      ? &f->p->conv.t[ckci_written(plan->op)]
-                           : plan->op == CKCONV_CONV_CONV_FWD ? &f->p->pair.second.t[CKCI_OUT]
-                                                              : &f->p->norm.in;
-    plan->grid[0] = plan->op == CKCONV_CONV_CONV_FWD ? t->len[1] * t->len[3] * t->len[4] * t->len[5]
-                    : plan->op <= CKCONV_BWD_WEIGHT  ? t->len[0] * t->len[1] * t->len[2]
-                                                     : t->len[0] * t->len[1];
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
+        const ckci_tensor *t = &f->p->conv.t[ckci_written(plan->op)];
+        plan->grid[0] = t->len[0] * t->len[1] * t->len[2];
+    } else if (ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
+        const ckci_tensor *t = &f->p->pair.second.t[CKCI_OUT];
+        plan->grid[0] = t->len[1] * t->len[3] * t->len[4] * t->len[5];
+    } else {
+        plan->grid[0] = f->p->norm.in.len[0] * f->p->norm.in.len[1];
+    }
     f->cost = 1e30;
     return CKCONV_OK;
 }
@@ -21403,9 +21573,9 @@ CKCI_FN void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const 
     int32_t threads = plan->device.threads;
     (void)ws;
     (void)features;
-    if (plan->op <= CKCONV_BWD_WEIGHT) {
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
         ckci_ref_conv(&p->conv, threads);
-    } else if (CKCI_HAS_CONV_CONV && plan->op == CKCONV_CONV_CONV_FWD) {
+    } else if (CKCI_HAS_CONV_CONV && ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
         ckci_ref_conv_conv(&p->pair, args, threads);
     } else if (CKCI_HAS_GROUPNORM) {
         ckci_ref_groupnorm(&p->norm, args, threads);
@@ -21483,7 +21653,7 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 /* Is dbias of this problem wanted? */
 CKCI_FN int ckci_has_bias(const ckconv_plan *plan, const ckci_problem *p)
 {
-    return plan->op == CKCONV_BWD_WEIGHT && p->conv.dbias.dtype != 0;
+    return ckci_desc_of(plan->op) == CKCI_DESC_CONV && p->conv.dbias.dtype != 0;
 }
 
 /* What dbias adds to an instance that fits: workspace, which it shares with dwei, launches and time. */
@@ -21557,10 +21727,10 @@ CKCI_FN ckconv_status ckci_list_launches(const ckconv_plan *plan, const ckci_ins
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_op(op, err));
-    if (CKCI_HAS_CONV_CONV && op == CKCONV_CONV_CONV_FWD) {
+    if (CKCI_HAS_CONV_CONV && ckci_desc_of(op) == CKCI_DESC_CONV_CONV) {
         return ckci_check_conv_conv((ckconv_conv_conv_desc *)desc, &p->pair, err);
     }
-    if (CKCI_HAS_GROUPNORM && (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD)) {
+    if (CKCI_HAS_GROUPNORM && ckci_desc_of(op) == CKCI_DESC_GROUPNORM) {
         return ckci_check_groupnorm(op, (ckconv_groupnorm_desc *)desc, &p->norm, err);
     }
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
@@ -21568,10 +21738,10 @@ CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem 
 
 CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
 {
-    if (op == CKCONV_CONV_CONV_FWD) {
-        ckci_drop_pair(&p->pair);
-    } else if (op <= CKCONV_BWD_WEIGHT) {
+    if (ckci_desc_of(op) == CKCI_DESC_CONV) {
         ckci_drop_conv(&p->conv);
+    } else if (ckci_desc_of(op) == CKCI_DESC_CONV_CONV) {
+        ckci_drop_pair(&p->pair);
     } else {
         ckci_tensor *t[3];
         t[0] = &p->norm.in;
@@ -21713,20 +21883,20 @@ CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes
 CKCI_FN void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
 {
     plan->flop = plan->bytes = 0;
-    if (plan->op == CKCONV_CONV_CONV_FWD) {
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
         ckci_measure_conv(&p->pair.first, &plan->flop, &plan->bytes);
         ckci_measure_conv(&p->pair.second, &plan->flop, &plan->bytes);
         const ckci_tensor *mid = &p->pair.first.t[CKCI_OUT]; /* counted twice, moved not at all */
         plan->bytes = ckci_max(plan->bytes - 2 * ckci_count(mid) * (int64_t)ckci_size(mid->dtype), 0);
-    } else if (plan->op <= CKCONV_BWD_WEIGHT) {
+    } else if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
         ckci_measure_conv(&p->conv, &plan->flop, &plan->bytes);
     } else {
         const ckci_groupnorm *n = &p->norm;
         int64_t x = ckci_count(&n->in) * (int64_t)ckci_size(n->in.dtype);
         int64_t y = ckci_count(&n->out) * (int64_t)ckci_size(n->out.dtype);
-        int64_t dx = ckci_count(&n->din) * (int64_t)ckci_size(n->din.dtype);
-        plan->bytes =
-            ckci_min(x / 2 + y / 2 + (plan->op == CKCONV_GROUPNORM_BWD ? dx / 2 : 0), CKCI_MAX_BYTES / 2) * 2;
+        int64_t dx = ckci_written(plan->op) == CKCI_IN ? ckci_count(&n->din) : 0;
+        dx *= (int64_t)ckci_size(n->din.dtype);
+        plan->bytes = ckci_min(x / 2 + y / 2 + dx / 2, CKCI_MAX_BYTES / 2) * 2;
     }
 }
 
@@ -21794,9 +21964,10 @@ CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, co
 {
     int matrix =
         i->family == CKCONV_FAMILY_MFMA || i->family == CKCONV_FAMILY_WMMA || i->family == CKCONV_FAMILY_MMA;
-    ckconv_dtype kind = plan->op == CKCONV_CONV_CONV_FWD ? ckci_conv_kind(&p->pair.first)
-                        : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_conv_kind(&p->conv)
-                                                         : i->kind;
+    int32_t desc = ckci_desc_of(plan->op);
+    ckconv_dtype kind = desc == CKCI_DESC_CONV        ? ckci_conv_kind(&p->conv)
+                        : desc == CKCI_DESC_CONV_CONV ? ckci_conv_kind(&p->pair.first)
+                                                      : i->kind;
     if ((i->kind != 0 && i->kind != kind) || (matrix && ckci_matrix_family(&plan->device) != i->family) ||
         (i->features & plan->device.features) != i->features) {
         return 0;
@@ -21935,7 +22106,7 @@ CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, cons
     trial.workspace_bytes = 0;
     if (ckci_select(&trial, p, o, only, &other, NULL) == CKCONV_OK && other <= cost &&
         trial.workspace_bytes > ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) &&
-        (plan->op >= CKCONV_GROUPNORM_FWD || other < 2 * (double)CKCI_THREAD_COST)) {
+        (ckci_desc_of(plan->op) == CKCI_DESC_GROUPNORM || other < 2 * (double)CKCI_THREAD_COST)) {
         *plan = trial;
         plan->tune[CKCI_TUNE_STACK] = trial.workspace_bytes;
         plan->workspace_bytes = 0;
@@ -22002,11 +22173,12 @@ CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 /* A checked problem as engines see it: without axes that are nothing, patches as rows of channels. */
 CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
 {
+    int conv = ckci_desc_of(plan->op) == CKCI_DESC_CONV;
     ckci_drop_axes(plan->op, p);
-    if (plan->engine == CKCONV_ENGINE_GPU && plan->op <= CKCONV_BWD_WEIGHT) {
+    if (conv && plan->engine == CKCONV_ENGINE_GPU) {
         ckci_fold_patches(&p->conv, 16 / (int64_t)ckci_size(p->conv.t[CKCI_IN].dtype));
     }
-    if (plan->engine == CKCONV_ENGINE_CPU && plan->op <= CKCONV_BWD_WEIGHT) {
+    if (conv && plan->engine == CKCONV_ENGINE_CPU) {
         ckci_merge_axes(&p->conv);
     }
 }
@@ -22110,9 +22282,15 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
     return ckci_ok(err);
 }
 
-/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. desc_bytes of desc are
-   copied. */
-CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+CKCI_FN size_t ckci_desc_bytes(int32_t desc)
+{
+    return desc == CKCI_DESC_CONV        ? sizeof(ckconv_conv_desc)
+           : desc == CKCI_DESC_CONV_CONV ? sizeof(ckconv_conv_conv_desc)
+                                         : sizeof(ckconv_groupnorm_desc);
+}
+
+/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. */
+CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc,
                                      const ckconv_options *options, const ckconv_device *device, int32_t only,
                                      ckci_problem *problem, ckconv_error *err)
 {
@@ -22121,17 +22299,24 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     if (!out) {
         return ckci_fail(err, CKCONV_ERR_NULL, "plan is NULL");
     }
-    if (ckci_try_plan(out, op, desc, desc_bytes, options, device, only, problem, &why) != CKCONV_OK) {
+    if (ckci_try_plan(out, op, desc, ckci_desc_bytes(ckci_desc_of(op)), options, device, only, problem,
+                      &why) != CKCONV_OK) {
         return ckci_refuse(out, &why, err);
     }
     return ckci_ok(err);
 }
 
-CKCI_FN size_t ckci_desc_bytes(ckconv_op op)
+/* The same, of an operation that must have this description. */
+CKCI_FN ckconv_status ckci_make_plan_of(ckconv_plan *plan, ckconv_op op, int32_t which, const void *desc,
+                                        const ckconv_options *options, const ckconv_device *device,
+                                        ckconv_error *err)
 {
-    return op == CKCONV_CONV_CONV_FWD                                 ? sizeof(ckconv_conv_conv_desc)
-           : op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD ? sizeof(ckconv_groupnorm_desc)
-                                                                      : sizeof(ckconv_conv_desc);
+    ckci_problem p;
+    ckconv_error why;
+    memset(&why, 0, sizeof why);
+    return ckci_check_desc(op, which, &why) != CKCONV_OK
+               ? ckci_refuse(plan, &why, err)
+               : ckci_make_plan(plan, op, desc, options, device, -1, &p, err);
 }
 
 CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)
@@ -22171,6 +22356,115 @@ CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ck
     CKCI_TRY(ckci_check_problem(plan->op, &desc, p, err));
     ckci_plain_problem(plan, p);
     return CKCONV_OK;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>plan-tensors
+  The tensors of a problem by the numbers that callers give them (CKCONV_TENSOR_...): where the checked
+  problem keeps one, what its description says, how long a vector is. Runs take buffers from here, texts and
+  drivers take shapes. Which of them an operation has, and what it does with each, stands in its row
+  (>>core-ops).
+*/
+/* A tensor of a problem: one that has a description, or a vector of `rank` lengths, packed. */
+typedef struct ckci_found {
+    ckci_tensor *t;            /* NULL: the problem keeps no more of it than this */
+    const ckconv_tensor *desc; /* NULL: it is a vector */
+    ckconv_dtype dtype;
+    int32_t rank;
+    int64_t length[3], count;
+} ckci_found;
+
+CKCI_FN int ckci_found_vector(ckci_found *f, ckconv_dtype dtype, int64_t a, int64_t b)
+{
+    f->dtype = dtype;
+    f->rank = 2;
+    f->length[0] = a;
+    f->length[1] = b;
+    f->count = a * b;
+    return 1;
+}
+
+CKCI_FN int ckci_found_tensor(ckci_found *f, ckci_tensor *t, const ckconv_tensor *desc)
+{
+    f->t = t;
+    f->desc = desc;
+    f->dtype = t->dtype;
+    return 1;
+}
+
+CKCI_FN int ckci_find_in_norm(ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which, ckci_found *f)
+{
+    switch (which) {
+    case CKCONV_TENSOR_CHANNEL:
+        ckci_found_vector(f, p->param, p->g, p->c);
+        if (p->param_step > 0) {
+            f->rank = 3;
+            f->length[0] = p->n;
+            f->length[1] = p->g;
+            f->length[2] = p->c;
+            f->count = ckci_param_count(p);
+        }
+        return 1;
+    case CKCONV_TENSOR_STAT:
+        return ckci_found_vector(f, p->stat, p->n, p->g);
+    case CKCONV_TENSOR_IN:
+        return ckci_found_tensor(f, &p->in, &d->in);
+    case CKCONV_TENSOR_OUT:
+        return ckci_found_tensor(f, &p->out, &d->out);
+    default:
+        return ckci_found_tensor(f, &p->din, &d->din);
+    }
+}
+
+CKCI_FN int ckci_find_in_conv(ckci_conv *p, const ckconv_conv_desc *d, int32_t which, ckci_found *f)
+{
+    int32_t i = which - CKCONV_TENSOR_D0;
+    switch (which) {
+    case CKCONV_TENSOR_DBIAS:
+        f->t = &p->dbias;
+        return ckci_found_vector(f, p->dbias.dtype, p->g, p->k) && p->dbias.dtype != 0;
+    case CKCONV_TENSOR_IN:
+        return ckci_found_tensor(f, &p->t[CKCI_IN], &d->in);
+    case CKCONV_TENSOR_WEI:
+        return ckci_found_tensor(f, &p->t[CKCI_WEI], &d->wei);
+    case CKCONV_TENSOR_OUT:
+        return ckci_found_tensor(f, &p->t[CKCI_OUT], &d->out);
+    default:
+        return i < p->num_d && !p->accumulate && ckci_found_tensor(f, &p->d[i], &d->d[i]);
+    }
+}
+
+CKCI_FN int ckci_find_in_pair(ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which, ckci_found *f)
+{
+    ckci_conv *first = &p->first, *second = &p->second;
+    int32_t i = which - CKCONV_TENSOR_D0;
+    switch (which) {
+    case CKCONV_TENSOR_CHANNEL:
+        return ckci_found_vector(f, (ckconv_dtype)(first->t[0].dtype == CKCONV_F64 ? CKCONV_F64 : CKCONV_F32),
+                                 first->g, first->k);
+    case CKCONV_TENSOR_MID:
+        return ckci_found_tensor(f, &first->t[CKCI_OUT], &d->conv0.out);
+    case CKCONV_TENSOR_WEI1:
+        return ckci_found_tensor(f, &second->t[CKCI_WEI], &d->wei1);
+    case CKCONV_TENSOR_OUT:
+        return ckci_found_tensor(f, &second->t[CKCI_OUT], &d->out);
+    case CKCONV_TENSOR_IN:
+    case CKCONV_TENSOR_WEI:
+        return ckci_find_in_conv(first, &d->conv0, which, f);
+    default:
+        return i < second->num_d && !second->accumulate && ckci_found_tensor(f, &second->d[i], &d->d[i]);
+    }
+}
+
+/* The tensor of an argument; 0: this problem has none of it. */
+CKCI_FN int ckci_find_tensor(const ckconv_plan *plan, ckci_problem *p, int32_t which, ckci_found *f)
+{
+    int32_t desc = ckci_desc_of(plan->op);
+    memset(f, 0, sizeof *f);
+    return desc == CKCI_DESC_CONV        ? ckci_find_in_conv(&p->conv, &plan->u.conv, which, f)
+           : desc == CKCI_DESC_CONV_CONV ? ckci_find_in_pair(&p->pair, &plan->u.conv_conv, which, f)
+                                         : ckci_find_in_norm(&p->norm, &plan->u.groupnorm, which, f);
 }
 
 
@@ -22668,23 +22962,14 @@ CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const
                                           const ckconv_options *options, const ckconv_device *device,
                                           ckconv_error *err)
 {
-    ckci_problem p;
-    if (op < CKCONV_FWD || op > CKCONV_BWD_WEIGHT) {
-        ckconv_error why;
-        memset(&why, 0, sizeof why);
-        ckci_fail(&why, CKCONV_ERR_ARGUMENT,
-                  "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)", (int)op);
-        return ckci_refuse(plan, &why, err);
-    }
-    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
+    return ckci_make_plan_of(plan, op, CKCI_DESC_CONV, desc, options, device, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_conv_conv(ckconv_plan *plan, const ckconv_conv_conv_desc *desc,
                                                const ckconv_options *options, const ckconv_device *device,
                                                ckconv_error *err)
 {
-    ckci_problem p;
-    return ckci_make_plan(plan, CKCONV_CONV_CONV_FWD, desc, sizeof *desc, options, device, -1, &p, err);
+    return ckci_make_plan_of(plan, CKCONV_CONV_CONV_FWD, CKCI_DESC_CONV_CONV, desc, options, device, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
@@ -22692,15 +22977,7 @@ CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
                                                const ckconv_options *options, const ckconv_device *device,
                                                ckconv_error *err)
 {
-    ckci_problem p;
-    if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
-        ckconv_error why;
-        memset(&why, 0, sizeof why);
-        ckci_fail(&why, CKCONV_ERR_ARGUMENT,
-                  "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
-        return ckci_refuse(plan, &why, err);
-    }
-    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
+    return ckci_make_plan_of(plan, op, CKCI_DESC_GROUPNORM, desc, options, device, err);
 }
 
 /* plan_again, with one instance by index or -1 */
@@ -22718,8 +22995,7 @@ CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base
         return ckci_refuse(plan, &why, err);
     }
     copy = *base;
-    return ckci_make_plan(plan, copy.op, &copy.u, ckci_desc_bytes(copy.op), options, &copy.device, only, &p,
-                          err);
+    return ckci_make_plan(plan, copy.op, &copy.u, options, &copy.device, only, &p, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_again(ckconv_plan *plan, const ckconv_plan *base,
@@ -22754,96 +23030,37 @@ CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, co
     b->shape = shape;
 }
 
-/* All buffers of an operation, from the arguments that it uses; pointers go into the problem's tensors. */
-CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list)
+/* All buffers of a plan's operation, from its row and the arguments; pointers go into the problem's tensors.
+   list has room for 20. */
+CKCI_FN int ckci_list_buffers(const ckconv_plan *plan, ckci_problem *p, const ckconv_args *args,
+                              ckci_buffer *list)
 {
-    static const char *const d_names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
-    int count = 0, w = ckci_written(p->op);
-    const void *pointers[3];
-    const char *names[3];
-    pointers[CKCI_IN] = w == CKCI_IN ? a->din : a->in;
-    pointers[CKCI_WEI] = w == CKCI_WEI ? a->dwei : a->wei;
-    pointers[CKCI_OUT] = w == CKCI_OUT ? a->out : a->dout;
-    names[CKCI_IN] = w == CKCI_IN ? "din" : "in";
-    names[CKCI_WEI] = w == CKCI_WEI ? "dwei" : "wei";
-    names[CKCI_OUT] = w == CKCI_OUT ? "out" : "dout";
-    for (int i = 0; i < 3; i++) {
-        p->t[i].p = (unsigned char *)(uintptr_t)pointers[i];
-        ckci_add_buffer(list, &count, names[i], pointers[i], ckci_span(&p->t[i]), i == w, 0, &p->t[i]);
-        list[i].takes_d = i == w;
-    }
-    if (p->accumulate) {
-        p->d[0].p = p->t[w].p;
-    }
-    for (int i = 0; i < p->num_d && !p->accumulate; i++) {
-        p->d[i].p = (unsigned char *)(uintptr_t)a->d[i];
-        ckci_add_buffer(list, &count, d_names[i], a->d[i], ckci_span(&p->d[i]), 0, 0, &p->d[i]);
-        list[count - 1].is_d = 1;
-    }
-    if (p->dbias.dtype) {
-        p->dbias.p = (unsigned char *)a->dbias;
-        ckci_add_buffer(list, &count, "dbias", a->dbias, ckci_span(&p->dbias), 1, 0, &p->dbias);
-        for (int i = 0; i < count && !a->dwei; i++) { /* dbias alone */
-            list[i].optional = i != CKCI_OUT && &list[i] != &list[count - 1];
+    const ckci_operation *row = ckci_find_operation(plan->op);
+    int32_t desc = row->desc;
+    int count = 0, dbias = desc == CKCI_DESC_CONV && p->conv.dbias.dtype && !args->dwei; /* dbias alone */
+    for (const ckci_arg_row *a = row->args; a->name; a++) {
+        const void *at = ckci_pointer(args, a);
+        ckci_found f;
+        if (!ckci_find_tensor(plan, p, a->which, &f)) {
+            continue;
+        }
+        int optional = a->need == CKCI_UNLESS_DBIAS ? dbias : a->need != CKCI_NEEDED;
+        int64_t bytes = f.t ? ckci_span(f.t) : f.count * (int64_t)ckci_size(f.dtype);
+        ckci_add_buffer(list, &count, a->name, at, bytes, a->written, optional, f.t);
+        ckci_buffer *b = &list[count - 1];
+        b->element = (int32_t)ckci_size(f.dtype);
+        b->takes_d = a->written && a->which == row->written;
+        b->is_d = a->which >= CKCONV_TENSOR_D0 && a->which < CKCONV_TENSOR_D0 + 4;
+        if (f.t) {
+            f.t->p = (unsigned char *)(uintptr_t)at;
         }
     }
-    return count;
-}
-
-CKCI_FN int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer *list)
-{
-    ckconv_args second = *a;
-    ckci_buffer more[8];
-    int64_t channels = p->first.g * p->first.k * (p->first.t[0].dtype == CKCONV_F64 ? 8 : 4);
-    second.out = a->mid;
-    int count = ckci_list_conv(&p->first, &second, list);
-    list[2].name = "mid";
-    list[2].optional = 1;
-    list[2].takes_d = 0;
-    second.wei = a->wei1;
-    second.out = a->out;
-    second.in = NULL;
-    int rest = ckci_list_conv(&p->second, &second, more);
-    more[1].name = "wei1";
-    for (int i = 1; i < rest; i++) {
-        list[count++] = more[i];
+    ckci_conv *last = desc == CKCI_DESC_CONV        ? &p->conv
+                      : desc == CKCI_DESC_CONV_CONV ? &p->pair.second
+                                                    : NULL;
+    if (last && last->accumulate) {
+        last->d[0].p = last->t[row->written].p;
     }
-    ckci_add_buffer(list, &count, "scale", a->scale, channels, 0, 1, NULL);
-    ckci_add_buffer(list, &count, "shift", a->shift, channels, 0, 1, NULL);
-    list[count - 2].element = list[count - 1].element = p->first.t[0].dtype == CKCONV_F64 ? 8 : 4;
-    return count;
-}
-
-/* A vector of a group norm: statistics, gamma and what is like it. */
-CKCI_FN void ckci_add_vector(ckci_buffer *list, int *count, const char *name, const void *p, int64_t length,
-                             ckconv_dtype dtype, int written)
-{
-    ckci_add_buffer(list, count, name, p, length * (int64_t)ckci_size(dtype), written, 1, NULL);
-    list[*count - 1].element = (int32_t)ckci_size(dtype);
-}
-
-CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
-{
-    int count = 0, fwd = p->op == CKCONV_GROUPNORM_FWD;
-    int64_t params = ckci_param_count(p), slabs = p->n * p->g;
-    const void *y = fwd ? a->out : a->dout;
-    p->in.p = (unsigned char *)(uintptr_t)a->in;
-    p->out.p = (unsigned char *)(uintptr_t)y;
-    p->din.p = (unsigned char *)a->din;
-    ckci_add_buffer(list, &count, "in", a->in, ckci_span(&p->in), 0, 0, &p->in);
-    ckci_add_buffer(list, &count, fwd ? "out" : "dout", y, ckci_span(&p->out), fwd, 0, &p->out);
-    ckci_add_vector(list, &count, "gamma", a->gamma, params, p->param, 0);
-    ckci_add_vector(list, &count, "beta", a->beta, params, p->param, 0);
-    if (fwd) {
-        ckci_add_vector(list, &count, "mean", a->mean, slabs, p->stat, 1);
-        ckci_add_vector(list, &count, "inv_std", a->inv_std, slabs, p->stat, 1);
-        return count;
-    }
-    ckci_add_vector(list, &count, "saved_mean", a->saved_mean, slabs, p->stat, 0);
-    ckci_add_vector(list, &count, "saved_inv_std", a->saved_inv_std, slabs, p->stat, 0);
-    ckci_add_buffer(list, &count, "din", a->din, ckci_span(&p->din), 1, 1, &p->din);
-    ckci_add_vector(list, &count, "dgamma", a->dgamma, params, p->param, 1);
-    ckci_add_vector(list, &count, "dbeta", a->dbeta, params, p->param, 1);
     return count;
 }
 
@@ -22930,12 +23147,32 @@ CKCI_FN ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, c
     return CKCONV_OK;
 }
 
-/* The buffers of any operation (ckci_list_conv and its neighbours); list has room for 20. */
-CKCI_FN int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args *args, ckci_buffer *list)
+/* What a row says of arguments that may be NULL: BOTH or none; one result at least. */
+CKCI_FN ckconv_status ckci_check_missing(ckconv_op op, const ckconv_args *args, ckconv_error *err)
 {
-    return op == CKCONV_CONV_CONV_FWD ? ckci_list_pair(&p->pair, args, list)
-           : op <= CKCONV_BWD_WEIGHT  ? ckci_list_conv(&p->conv, args, list)
-                                      : ckci_list_norm(&p->norm, args, list);
+    char list[160] = "";
+    size_t at = 0;
+    int results = 0, left = 0;
+    const ckci_arg_row *first = ckci_find_operation(op)->args;
+    for (const ckci_arg_row *a = first; a->name; a++) {
+        if (a->need == CKCI_BOTH && a[1].need == CKCI_BOTH &&
+            (ckci_pointer(args, a) == NULL) != (ckci_pointer(args, a + 1) == NULL)) {
+            return ckci_fail(err, CKCONV_ERR_NULL, "args.%s and args.%s: give both or none", a->name,
+                             a[1].name);
+        }
+        left += a->written;
+        results |= a->written && (a->need != CKCI_OPTIONAL || ckci_pointer(args, a));
+    }
+    for (const ckci_arg_row *a = first; a->name && !results; a++) {
+        if (a->written) {
+            left--;
+            at = ckci_append(list, sizeof list, at, "args.%s%s", a->name,
+                             left > 1    ? ", "
+                             : left == 1 ? " and "
+                                         : "");
+        }
+    }
+    return results ? CKCONV_OK : ckci_fail(err, CKCONV_ERR_NULL, "%s are all NULL: nothing to do", list);
 }
 
 /* Everything that is checked before anything is touched: *p gets the problem with its pointers, *ws the
@@ -22950,17 +23187,8 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     if (!args) {
         return ckci_fail(err, CKCONV_ERR_NULL, "args is NULL");
     }
-    count = ckci_list_buffers(plan->op, p, args, list);
-    if (plan->op == CKCONV_GROUPNORM_BWD) {
-        if ((args->saved_mean == NULL) != (args->saved_inv_std == NULL)) {
-            return ckci_fail(err, CKCONV_ERR_NULL,
-                             "args.saved_mean and args.saved_inv_std: give both or none");
-        }
-        if (!args->din && !args->dgamma && !args->dbeta) {
-            return ckci_fail(err, CKCONV_ERR_NULL,
-                             "args.din, args.dgamma and args.dbeta are all NULL: nothing to do");
-        }
-    }
+    count = ckci_list_buffers(plan, p, args, list);
+    CKCI_TRY(ckci_check_missing(plan->op, args, err));
     if (plan->workspace_bytes > 0) {
         if (!workspace || (uint64_t)workspace_bytes < (uint64_t)plan->workspace_bytes) {
             return ckci_fail(err, CKCONV_ERR_WORKSPACE,
@@ -22987,7 +23215,7 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
 CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
 {
     uintptr_t low = 0;
-    if (plan->op > CKCONV_BWD_WEIGHT) {
+    if (ckci_desc_of(plan->op) != CKCI_DESC_CONV) {
         return 0;
     }
     for (int i = 0; i < 3; i++) {
@@ -22996,7 +23224,7 @@ CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
     for (int i = 0; i < p->conv.num_d; i++) {
         low |= (uintptr_t)p->conv.d[i].p;
     }
-    return low % 16 == 0 && (plan->op != CKCONV_BWD_WEIGHT || p->conv.t[CKCI_WEI].p);
+    return low % 16 == 0 && (!ckci_has_bias(plan, p) || p->conv.t[ckci_written(plan->op)].p);
 }
 
 /* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
@@ -23011,7 +23239,8 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     c.count = c.mid = 0;
     s.stream = stream;
     s.launches = 0;
-    if ((plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) && !ckci_launches_known(plan, p)) {
+    if ((plan->launches > 1 || ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) &&
+        !ckci_launches_known(plan, p)) {
         e.emit = ckci_count_launch;
         e.context = &c;
         CKCI_TRY(ckci_list_launches(plan, instance, p, args, ws, &e, err));
@@ -23064,7 +23293,7 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         r.p = &p;
         r.args = args;
         r.instance = instance;
-        if (plan->op >= CKCONV_GROUPNORM_FWD) {
+        if (ckci_desc_of(plan->op) == CKCI_DESC_GROUPNORM) {
             ckci_run_on_little_stack(ckci_stack_run_item, &r, 0);
         } else {
             ckci_run_on_stack(ckci_stack_run_item, &r, 0);
@@ -23138,25 +23367,6 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
   buffer ends and always end with 0. Names of kernels come from the launches that a run would make, so that
   they cannot differ from it. It reads a plan and changes nothing.
 */
-/* Append to a text that may be cut; returns the length it would have. */
-CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
-CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
-{
-    char piece[256];
-    va_list list;
-    va_start(list, format);
-    int n = vsnprintf(piece, sizeof piece, format, list);
-    va_end(list);
-    size_t length = n < 0 ? 0 : ckci_min(n, (int64_t)sizeof piece - 1) > 0 ? (size_t)ckci_min(n, 255) : 0;
-    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
-        text[at + i] = piece[i];
-    }
-    if (size > 0) {
-        text[at + length < size ? at + length : size - 1] = 0;
-    }
-    return at + length;
-}
-
 CKCI_FN size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
                                  int32_t ndim)
 {
@@ -23227,7 +23437,7 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
          "implicit GEMM on the matrix unit; what it does not read as it is, it packs into workspace first; "
          "parts "
          "of the reduction are added in a fixed order"}};
-    int back = plan->op == CKCONV_GROUPNORM_BWD, split = plan->split_k > 1, bias = 0;
+    int back = ckci_written(plan->op) == CKCI_IN, split = plan->split_k > 1, bias = 0;
     ckci_gpu_bias k;
     int64_t bytes, grid;
     if (ckci_has_bias(plan, p) && plan->tune[CKCI_TUNE_BIAS]) {
@@ -23243,14 +23453,14 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
         return unit[plan->launches > 1 + split + bias][split];
     case CKCONV_FAMILY_DIRECT:
         return instance->fit == ckci_fit_pixel ? "a product of two small matrices in one launch"
-               : plan->op == CKCONV_BWD_WEIGHT
+               : ckci_sums_over(plan->op) == CKCI_OVER_POSITIONS
                    ? "few channels per group: a block owns filters, its threads share the positions"
                    : "few channels per group: a thread owns outputs, one or a strip of them";
     case CKCONV_FAMILY_FUSED:
         return instance->tile.form == CKCI_TILE_NONE ? "slow: each thread computes mid again for each use"
                                                      : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
-        return plan->op != CKCONV_CONV_CONV_FWD
+        return ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
                    ? "mid goes through workspace: the second filter has more than one tap"
@@ -23275,7 +23485,7 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
 CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
 {
     ckci_gpu_target target;
-    if (plan->op != CKCONV_FWD && plan->op != CKCONV_BWD_DATA) {
+    if (ckci_desc_of(plan->op) != CKCI_DESC_CONV || ckci_sums_over(plan->op) != CKCI_OVER_TAPS) {
         return "";
     }
     ckci_set_target(&p->conv, &target);
@@ -23322,7 +23532,7 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
     a.in = a.wei = a.dout = a.wei1 = a.gamma = a.beta = place;
     a.d[0] = a.d[1] = a.d[2] = a.d[3] = place;
     a.out = a.din = a.dwei = a.dgamma = a.dbeta = a.dbias = place;
-    (void)ckci_list_buffers(plan->op, p, &a, buffers);
+    (void)ckci_list_buffers(plan, p, &a, buffers);
     e.emit = ckci_keep_name;
     e.context = &list;
     return ckci_list_launches(plan, instance, p, &a, place, &e, NULL) == CKCONV_OK ? list.at : at;
@@ -23340,8 +23550,7 @@ CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t siz
     memset(&o, 0, sizeof o);
     o.engine = plan->engine;
     o.split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
-    ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o,
-                                     &plan->device, -1, &p, NULL);
+    ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, &o, &plan->device, -1, &p, NULL);
     if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) ||
         free_plan.workspace_bytes <= plan->tune[CKCI_TUNE_STACK]) {
         return at;
@@ -23367,12 +23576,12 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     }
     const ckci_instance *instance = ckci_find_instance(plan->instance);
     at = ckci_append(text, size, at, "%s", ckconv_op_name(plan->op));
-    if (plan->op == CKCONV_CONV_CONV_FWD) {
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
         const ckconv_conv_conv_desc *d = &plan->u.conv_conv;
         at = ckci_describe_conv(text, size, at, &d->conv0);
         at = ckci_append(text, size, at, " then G%lld K%lld", CKCI_LL(d->g1), CKCI_LL(d->k1));
         at = ckci_append_sizes(text, size, at, " filter ", d->filter1, d->conv0.ndim);
-    } else if (plan->op <= CKCONV_BWD_WEIGHT) {
+    } else if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
         at = ckci_describe_conv(text, size, at, &plan->u.conv);
     } else {
         const ckconv_groupnorm_desc *d = &plan->u.groupnorm;
@@ -23426,138 +23635,65 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     return ckci_append_limit(plan, text, size, at);
 }
 
-CKCI_FN void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
-                              ckconv_tensor_info *info)
+CKCI_FN void ckci_show_tensor(const ckci_found *f, int32_t ndim, int written, ckconv_tensor_info *info)
 {
-    memset(info, 0, sizeof *info);
-    info->dtype = d->dtype;
-    info->layout = d->layout;
+    info->layout = f->desc->layout;
     info->rank = 3 + ndim;
     info->written = written;
     for (int i = 0; i < 3 + ndim; i++) {
         int from = i < 3 ? i : i + 3 - ndim;
-        info->length[i] = t->len[from];
-        info->stride[i] = t->stride[from];
+        info->length[i] = f->t->len[from];
+        info->stride[i] = f->t->stride[from];
     }
-    info->count = ckci_count(t);
-    info->bytes = ckci_span(t);
+    info->count = ckci_count(f->t);
+    info->bytes = ckci_span(f->t);
 }
 
-/* A packed vector or matrix: [a, b]. */
-CKCI_FN void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv_tensor_info *info)
+/* A packed vector. */
+CKCI_FN void ckci_show_vector(const ckci_found *f, ckconv_tensor_info *info)
 {
-    memset(info, 0, sizeof *info);
-    info->dtype = dtype;
-    info->rank = 2;
-    info->length[0] = a;
-    info->length[1] = b;
-    info->stride[0] = b;
-    info->stride[1] = 1;
-    info->count = a * b;
-    info->bytes = info->count * (int64_t)ckci_size(dtype);
-}
-
-CKCI_FN int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_t which,
-                           ckconv_tensor_info *info)
-{
-    int w = ckci_written(p->op);
-    const ckconv_tensor *desc[3];
-    desc[CKCI_IN] = &d->in;
-    desc[CKCI_WEI] = &d->wei;
-    desc[CKCI_OUT] = &d->out;
-    if (which >= CKCONV_TENSOR_IN && which <= CKCONV_TENSOR_OUT) {
-        ckci_show_tensor(&p->t[which], desc[which], d->ndim, which == w, info);
-        return 1;
+    int64_t stride = 1;
+    info->rank = f->rank;
+    for (int i = f->rank - 1; i >= 0; i--) {
+        info->length[i] = f->length[i];
+        info->stride[i] = stride;
+        stride *= f->length[i];
     }
-    if (which == CKCONV_TENSOR_DBIAS && p->dbias.dtype) {
-        ckci_show_vector(p->dbias.dtype, p->g, p->k, info);
-        info->written = 1;
-        return 1;
-    }
-    if (which >= CKCONV_TENSOR_D0 && which < CKCONV_TENSOR_D0 + d->num_d) {
-        int i = which - CKCONV_TENSOR_D0;
-        ckci_show_tensor(&p->d[i], &d->d[i], d->ndim, 0, info);
-        return 1;
-    }
-    return 0;
-}
-
-CKCI_FN int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which,
-                           ckconv_tensor_info *info)
-{
-    ckconv_conv_desc second;
-    memset(&second, 0, sizeof second);
-    second.ndim = d->conv0.ndim;
-    second.num_d = d->num_d;
-    second.wei = d->wei1;
-    second.out = d->out;
-    memcpy(second.d, d->d, sizeof second.d);
-    if (which == CKCONV_TENSOR_IN || which == CKCONV_TENSOR_WEI) {
-        return ckci_show_conv(&p->first, &d->conv0, which, info);
-    }
-    if (which == CKCONV_TENSOR_MID) {
-        ckci_show_tensor(&p->first.t[CKCI_OUT], &d->conv0.out, d->conv0.ndim, 1, info);
-        return 1;
-    }
-    if (which == CKCONV_TENSOR_WEI1) {
-        return ckci_show_conv(&p->second, &second, CKCONV_TENSOR_WEI, info);
-    }
-    if (which == CKCONV_TENSOR_CHANNEL) {
-        ckci_show_vector(p->first.t[0].dtype == CKCONV_F64 ? (ckconv_dtype)CKCONV_F64
-                                                           : (ckconv_dtype)CKCONV_F32,
-                         p->first.g, p->first.k, info);
-        return 1;
-    }
-    return ckci_show_conv(&p->second, &second, which, info);
-}
-
-CKCI_FN int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which,
-                           ckconv_tensor_info *info)
-{
-    int fwd = p->op == CKCONV_GROUPNORM_FWD;
-    if (which == CKCONV_TENSOR_IN) {
-        ckci_show_tensor(&p->in, &d->in, d->ndim, 0, info);
-    } else if (which == CKCONV_TENSOR_OUT) {
-        ckci_show_tensor(&p->out, &d->out, d->ndim, fwd, info);
-    } else if (which == CKCONV_TENSOR_DIN && !fwd) {
-        ckci_show_tensor(&p->din, &d->din, d->ndim, 1, info);
-    } else if (which == CKCONV_TENSOR_CHANNEL) {
-        ckci_show_vector(p->param, p->g, p->c, info);
-        if (p->param_step > 0) {
-            info->rank = 3;
-            info->length[0] = p->n;
-            info->length[1] = p->g;
-            info->length[2] = p->c;
-            info->stride[0] = p->param_step;
-            info->stride[1] = p->c;
-            info->stride[2] = 1;
-            info->count = ckci_param_count(p);
-            info->bytes = info->count * (int64_t)ckci_size(p->param);
-        }
-    } else if (which == CKCONV_TENSOR_STAT) {
-        ckci_show_vector(p->stat, p->n, p->g, info);
-    } else {
-        return 0;
-    }
-    return 1;
+    info->count = f->count;
+    info->bytes = info->count * (int64_t)ckci_size(f->dtype);
 }
 
 CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t which, ckconv_tensor_info *info,
                                             ckconv_error *err)
 {
     ckci_problem p;
+    ckci_found f;
     if (!info) {
         return ckci_fail(err, CKCONV_ERR_NULL, "info is NULL");
     }
     CKCI_TRY(ckci_recover(plan, "plan", &p, err));
     ckconv_plan copy = *plan; /* its description has all axes that the caller knows */
     CKCI_TRY(ckci_check_problem(copy.op, &copy.u, &p, err));
-    int found = plan->op == CKCONV_CONV_CONV_FWD ? ckci_show_pair(&p.pair, &plan->u.conv_conv, which, info)
-                : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_show_conv(&p.conv, &plan->u.conv, which, info)
-                                                 : ckci_show_norm(&p.norm, &plan->u.groupnorm, which, info);
-    if (!found) {
+    const ckci_arg_row *a = ckci_find_operation(plan->op)->args;
+    while (a->name && a->which != which) {
+        a++;
+    }
+    if (!a->name || !ckci_find_tensor(plan, &p, which, &f)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "which is %d: %s has no such tensor", (int)which,
                          ckconv_op_name(plan->op));
+    }
+    memset(info, 0, sizeof *info);
+    info->dtype = f.dtype;
+    int32_t desc = ckci_desc_of(plan->op);
+    if (f.desc) {
+        ckci_show_tensor(&f,
+                         desc == CKCI_DESC_CONV        ? plan->u.conv.ndim
+                         : desc == CKCI_DESC_CONV_CONV ? plan->u.conv_conv.conv0.ndim
+                                                       : plan->u.groupnorm.ndim,
+                         a->written, info);
+    } else {
+        ckci_show_vector(&f, info);
+        info->written = which == CKCONV_TENSOR_DBIAS;
     }
     return ckci_ok(err);
 }
@@ -23569,24 +23705,34 @@ CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t whi
   that they need no plan of the caller's and cost planning each time. With a workspace that is too small for
   the best plan they take one that it holds; what a plan refuses, they return.
 */
-/* One call. A workspace that is too small for the best plan selects one that it holds. */
-CKCI_FN ckconv_options ckci_one_call(const void *workspace, size_t bytes)
+/* What a workspace of a caller's allows. */
+CKCI_FN int64_t ckci_allowed(const void *workspace, size_t bytes)
 {
-    ckconv_options o;
-    memset(&o, 0, sizeof o);
-    o.max_workspace = !workspace || bytes == 0                     ? -1
-                      : (uint64_t)bytes < (uint64_t)CKCI_MAX_BYTES ? (int64_t)bytes
-                                                                   : CKCI_MAX_BYTES;
-    return o;
+    return !workspace || bytes == 0                     ? -1
+           : (uint64_t)bytes < (uint64_t)CKCI_MAX_BYTES ? (int64_t)bytes
+                                                        : CKCI_MAX_BYTES;
 }
 
-CKCI_FN ckconv_status ckci_call_conv(ckconv_op op, const ckconv_conv_desc *desc, const ckconv_args *args,
-                                     void *workspace, size_t bytes, void *stream, ckconv_error *err)
+/* Plan, then run. A workspace that is too small for the best plan selects one that it holds; engine ref needs
+   none. which: the description that the operation must have. */
+CKCI_FN ckconv_status ckci_call(ckconv_engine engine, ckconv_op op, int32_t which, const void *desc,
+                                const ckconv_args *args, void *workspace, size_t bytes, void *stream,
+                                ckconv_error *err)
 {
     ckconv_plan plan;
-    ckconv_options o = ckci_one_call(workspace, bytes);
-    CKCI_TRY(ckconv_plan_conv(&plan, op, desc, &o, NULL, err));
+    ckconv_options o;
+    memset(&o, 0, sizeof o);
+    o.engine = engine;
+    o.max_workspace = engine == CKCONV_ENGINE_REF ? 0 : ckci_allowed(workspace, bytes);
+    CKCI_TRY(ckci_make_plan_of(&plan, op, which, desc, &o, NULL, err));
     return ckconv_run(&plan, args, workspace, bytes, stream, err);
+}
+
+/* One call of an operation by its own name. */
+CKCI_FN ckconv_status ckci_call_op(ckconv_op op, const void *desc, const ckconv_args *args, void *workspace,
+                                   size_t bytes, void *stream, ckconv_error *err)
+{
+    return ckci_call(CKCONV_ENGINE_AUTO, op, ckci_desc_of(op), desc, args, workspace, bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_fwd(const ckconv_conv_desc *desc, const void *in, const void *wei, void *out,
@@ -23597,7 +23743,7 @@ CKCONV_API ckconv_status ckconv_fwd(const ckconv_conv_desc *desc, const void *in
     a.in = in;
     a.wei = wei;
     a.out = out;
-    return ckci_call_conv(CKCONV_FWD, desc, &a, workspace, workspace_bytes, stream, err);
+    return ckci_call_op(CKCONV_FWD, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_bwd_data(const ckconv_conv_desc *desc, void *din, const void *wei,
@@ -23609,7 +23755,7 @@ CKCONV_API ckconv_status ckconv_bwd_data(const ckconv_conv_desc *desc, void *din
     a.din = din;
     a.wei = wei;
     a.dout = dout;
-    return ckci_call_conv(CKCONV_BWD_DATA, desc, &a, workspace, workspace_bytes, stream, err);
+    return ckci_call_op(CKCONV_BWD_DATA, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_bwd_weight(const ckconv_conv_desc *desc, const void *in, void *dwei,
@@ -23621,7 +23767,7 @@ CKCONV_API ckconv_status ckconv_bwd_weight(const ckconv_conv_desc *desc, const v
     a.in = in;
     a.dwei = dwei;
     a.dout = dout;
-    return ckci_call_conv(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
+    return ckci_call_op(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_bwd_bias(const ckconv_conv_desc *desc, const void *dout, void *dbias,
@@ -23638,32 +23784,20 @@ CKCONV_API ckconv_status ckconv_bwd_bias(const ckconv_conv_desc *desc, const voi
         d.dbias = d.in.dtype == CKCONV_F64 ? CKCONV_F64 : d.in.dtype == CKCONV_I8 ? CKCONV_I32 : CKCONV_F32;
         desc = &d;
     }
-    return ckci_call_conv(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
+    return ckci_call_op(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_conv_conv_fwd(const ckconv_conv_conv_desc *desc, const void *in,
                                               const void *wei0, const void *wei1, void *out, void *workspace,
                                               size_t workspace_bytes, void *stream, ckconv_error *err)
 {
-    ckconv_plan plan;
     ckconv_args a;
-    ckconv_options o = ckci_one_call(workspace, workspace_bytes);
     memset(&a, 0, sizeof a);
     a.in = in;
     a.wei = wei0;
     a.wei1 = wei1;
     a.out = out;
-    CKCI_TRY(ckconv_plan_conv_conv(&plan, desc, &o, NULL, err));
-    return ckconv_run(&plan, &a, workspace, workspace_bytes, stream, err);
-}
-
-CKCI_FN ckconv_status ckci_call_norm(ckconv_op op, const ckconv_groupnorm_desc *desc, const ckconv_args *args,
-                                     void *workspace, size_t bytes, void *stream, ckconv_error *err)
-{
-    ckconv_plan plan;
-    ckconv_options o = ckci_one_call(workspace, bytes);
-    CKCI_TRY(ckconv_plan_groupnorm(&plan, op, desc, &o, NULL, err));
-    return ckconv_run(&plan, args, workspace, bytes, stream, err);
+    return ckci_call_op(CKCONV_CONV_CONV_FWD, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_groupnorm_fwd(const ckconv_groupnorm_desc *desc, const void *in,
@@ -23679,7 +23813,7 @@ CKCONV_API ckconv_status ckconv_groupnorm_fwd(const ckconv_groupnorm_desc *desc,
     a.out = out;
     a.mean = mean;
     a.inv_std = inv_std;
-    return ckci_call_norm(CKCONV_GROUPNORM_FWD, desc, &a, workspace, workspace_bytes, stream, err);
+    return ckci_call_op(CKCONV_GROUPNORM_FWD, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_groupnorm_bwd(const ckconv_groupnorm_desc *desc, const void *in,
@@ -23699,42 +23833,26 @@ CKCONV_API ckconv_status ckconv_groupnorm_bwd(const ckconv_groupnorm_desc *desc,
     a.din = din;
     a.dgamma = dgamma;
     a.dbeta = dbeta;
-    return ckci_call_norm(CKCONV_GROUPNORM_BWD, desc, &a, workspace, workspace_bytes, stream, err);
-}
-
-CKCI_FN ckconv_options ckci_ref_options(void)
-{
-    ckconv_options o;
-    memset(&o, 0, sizeof o);
-    o.engine = CKCONV_ENGINE_REF;
-    return o;
+    return ckci_call_op(CKCONV_GROUPNORM_BWD, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_ref_conv(ckconv_op op, const ckconv_conv_desc *desc, const ckconv_args *args,
                                          ckconv_error *err)
 {
-    ckconv_plan plan;
-    ckconv_options o = ckci_ref_options();
-    CKCI_TRY(ckconv_plan_conv(&plan, op, desc, &o, NULL, err));
-    return ckconv_run(&plan, args, NULL, 0, NULL, err);
+    return ckci_call(CKCONV_ENGINE_REF, op, CKCI_DESC_CONV, desc, args, NULL, 0, NULL, err);
 }
 
 CKCONV_API ckconv_status ckconv_ref_conv_conv(const ckconv_conv_conv_desc *desc, const ckconv_args *args,
                                               ckconv_error *err)
 {
-    ckconv_plan plan;
-    ckconv_options o = ckci_ref_options();
-    CKCI_TRY(ckconv_plan_conv_conv(&plan, desc, &o, NULL, err));
-    return ckconv_run(&plan, args, NULL, 0, NULL, err);
+    return ckci_call(CKCONV_ENGINE_REF, CKCONV_CONV_CONV_FWD, CKCI_DESC_CONV_CONV, desc, args, NULL, 0, NULL,
+                     err);
 }
 
 CKCONV_API ckconv_status ckconv_ref_groupnorm(ckconv_op op, const ckconv_groupnorm_desc *desc,
                                               const ckconv_args *args, ckconv_error *err)
 {
-    ckconv_plan plan;
-    ckconv_options o = ckci_ref_options();
-    CKCI_TRY(ckconv_plan_groupnorm(&plan, op, desc, &o, NULL, err));
-    return ckconv_run(&plan, args, NULL, 0, NULL, err);
+    return ckci_call(CKCONV_ENGINE_REF, op, CKCI_DESC_GROUPNORM, desc, args, NULL, 0, NULL, err);
 }
 
 
@@ -23774,8 +23892,7 @@ CKCONV_API ckconv_family ckconv_instance_family(int32_t index)
 CKCONV_API int ckconv_instance_does(int32_t index, ckconv_op op)
 {
     const ckci_instance *i = ckci_find_instance(index);
-    return i && i->fit != ckci_fit_dropped && op >= CKCONV_FWD && op <= CKCONV_GROUPNORM_BWD &&
-           (i->op == 0 || i->op == op);
+    return i && i->fit != ckci_fit_dropped && ckci_find_operation(op) && (i->op == 0 || i->op == op);
 }
 
 /* The options under which an instance is tried: those that base was planned with. */
@@ -23871,9 +23988,9 @@ CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args 
         ckconv_plan plan;
         ckconv_choice choice;
         ckconv_options o = ckci_options_of(base, i);
-        ckconv_options given = ckci_one_call(workspace, workspace_bytes);
-        if (o.max_workspace == 0 || (given.max_workspace < o.max_workspace && o.max_workspace > 0)) {
-            o.max_workspace = given.max_workspace;
+        int64_t given = ckci_allowed(workspace, workspace_bytes);
+        if (o.max_workspace == 0 || (given < o.max_workspace && o.max_workspace > 0)) {
+            o.max_workspace = given;
         }
         if (ckconv_instance_engine(i) != base->engine ||
             ckci_plan_again(&plan, base, &o, i, NULL) != CKCONV_OK) {
@@ -24110,6 +24227,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_ARCHITECTURES
 #undef CKCI_CPU_ROWS
 #undef CKCI_ELEMENTS
+#undef CKCI_OPERATIONS
 #undef CKCI_DEPTH_SHEET_COLUMNS
 #undef CKCI_DEPTH_DEEP_STRIP
 #undef CKCI_DEPTH_DEEP_ALONE
@@ -24393,6 +24511,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("BLOCKS")
 #pragma pop_macro("BM")
 #pragma pop_macro("BN")
+#pragma pop_macro("BOTH")
 #pragma pop_macro("BUFFERS")
 #pragma pop_macro("BWD_DATA")
 #pragma pop_macro("BWD_WEIGHT")
@@ -24403,13 +24522,16 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("CDNA2")
 #pragma pop_macro("CDNA3")
 #pragma pop_macro("CDNA4")
+#pragma pop_macro("CHANNEL")
 #pragma pop_macro("CHANNELS")
 #pragma pop_macro("CHUNK")
 #pragma pop_macro("CHUNKS")
 #pragma pop_macro("CLAMP")
 #pragma pop_macro("CLAMP_BWD")
 #pragma pop_macro("COLUMNS")
+#pragma pop_macro("CONV")
 #pragma pop_macro("CONVERT")
+#pragma pop_macro("CONV_CONV")
 #pragma pop_macro("CONV_CONV_FWD")
 #pragma pop_macro("CONV_I8")
 #pragma pop_macro("COPIES")
@@ -24417,9 +24539,11 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("CPU")
 #pragma pop_macro("CURVED")
 #pragma pop_macro("D")
+#pragma pop_macro("DBIAS")
 #pragma pop_macro("DEEP")
 #pragma pop_macro("DEPTH")
 #pragma pop_macro("DEPTH_MATRIX")
+#pragma pop_macro("DIN")
 #pragma pop_macro("DIRECT")
 #pragma pop_macro("DOWN")
 #pragma pop_macro("DY")
@@ -24479,6 +24603,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("HOW")
 #pragma pop_macro("I")
 #pragma pop_macro("I8")
+#pragma pop_macro("IN")
 #pragma pop_macro("INNER")
 #pragma pop_macro("IS_ACROSS")
 #pragma pop_macro("K")
@@ -24503,6 +24628,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("M1")
 #pragma pop_macro("MERGE")
 #pragma pop_macro("MFMA")
+#pragma pop_macro("MID")
 #pragma pop_macro("MMA")
 #pragma pop_macro("MN")
 #pragma pop_macro("MORE")
@@ -24512,6 +24638,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("N")
 #pragma pop_macro("N1")
 #pragma pop_macro("NARROW")
+#pragma pop_macro("NEEDED")
 #pragma pop_macro("NONE")
 #pragma pop_macro("NORM")
 #pragma pop_macro("NORM_F64")
@@ -24525,6 +24652,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ONE")
 #pragma pop_macro("ONES")
 #pragma pop_macro("OPS")
+#pragma pop_macro("OPTIONAL")
 #pragma pop_macro("OUT")
 #pragma pop_macro("OUTSIDE")
 #pragma pop_macro("OWN")
@@ -24614,6 +24742,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("SPREAD")
 #pragma pop_macro("STAGE")
 #pragma pop_macro("STAGES")
+#pragma pop_macro("STAT")
 #pragma pop_macro("STEP")
 #pragma pop_macro("STEPS")
 #pragma pop_macro("STORED")
@@ -24649,6 +24778,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("UNEVEN")
 #pragma pop_macro("UNFUSED")
 #pragma pop_macro("UNIT")
+#pragma pop_macro("UNLESS_DBIAS")
 #pragma pop_macro("USUAL")
 #pragma pop_macro("V")
 #pragma pop_macro("VECTOR")
@@ -24657,6 +24787,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("WALKS")
 #pragma pop_macro("WAVE")
 #pragma pop_macro("WAVES")
+#pragma pop_macro("WEI")
+#pragma pop_macro("WEI1")
 #pragma pop_macro("WEIGHT")
 #pragma pop_macro("WEIGHT_DEPTH_")
 #pragma pop_macro("WEIGHT_F32")
@@ -24675,6 +24807,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("WMMA")
 #pragma pop_macro("WN")
 #pragma pop_macro("WORDS")
+#pragma pop_macro("WRITTEN")
 #pragma pop_macro("X")
 #pragma pop_macro("XO")
 #pragma pop_macro("YES")

@@ -45,6 +45,25 @@ CKCI_FN ckconv_status ckci_ok(ckconv_error *err)
     return CKCONV_OK;
 }
 
+/* Append to a text that may be cut; returns the length it would have. */
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
+{
+    char piece[256];
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(piece, sizeof piece, format, list);
+    va_end(list);
+    size_t length = n < 0 ? 0 : n < (int)sizeof piece ? (size_t)n : sizeof piece - 1;
+    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
+        text[at + i] = piece[i];
+    }
+    if (size > 0) {
+        text[at + length < size ? at + length : size - 1] = 0;
+    }
+    return at + length;
+}
+
 CKCI_FN int ckci_same_text(const char *a, const char *b)
 {
     return a && b && strcmp(a, b) == 0;

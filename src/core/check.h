@@ -8,19 +8,13 @@
 #pragma once
 #include "core/base.h"
 #include "core/element.h"
+#include "core/ops.h"
 #include "core/tensor.h"
 
 /* What a layout is for. */
 enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
-/* The three tensors of a convolution, by index. */
-enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
 /* Channels per group on both sides, at most, of what counts as depthwise. */
 enum { CKCI_DEPTH_CHANNELS = 4 };
-
-CKCI_FN int ckci_written(ckconv_op op)
-{
-    return op == CKCONV_BWD_DATA ? CKCI_IN : op == CKCONV_BWD_WEIGHT ? CKCI_WEI : CKCI_OUT;
-}
 
 CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
                                        int64_t value, int64_t low, const char *allowed, ckconv_error *err)
@@ -73,21 +67,9 @@ CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_e
 /* Is it an operation of this build? */
 CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
 {
-    switch (op) {
-    case CKCONV_FWD:
-        return ckci_check_held("fwd", CKCI_WHY_FWD, err);
-    case CKCONV_BWD_DATA:
-        return ckci_check_held("bwd_data", CKCI_WHY_BWD_DATA, err);
-    case CKCONV_BWD_WEIGHT:
-        return ckci_check_held("bwd_weight", CKCI_WHY_BWD_WEIGHT, err);
-    case CKCONV_CONV_CONV_FWD:
-        return ckci_check_held("conv_conv_fwd", CKCI_WHY_CONV_CONV, err);
-    case CKCONV_GROUPNORM_FWD:
-    case CKCONV_GROUPNORM_BWD:
-        return ckci_check_held("group norm", CKCI_WHY_GROUPNORM, err);
-    default:
-        return CKCONV_OK;
-    }
+    const ckci_operation *row = ckci_find_operation(op);
+    return !row ? CKCONV_OK
+                : ckci_check_held(row->desc == CKCI_DESC_GROUPNORM ? "group norm" : row->text, row->why, err);
 }
 
 /* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. is_d: strides may be 0, a D
@@ -351,7 +333,7 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
         }
         ckci_default_tensor(t, written->dtype, written->layout);
     }
-    ckconv_dtype base = op == CKCONV_BWD_DATA ? d->out.dtype : d->in.dtype;
+    ckconv_dtype base = ckci_base(op) == CKCI_OUT ? d->out.dtype : d->in.dtype;
     d->compute_in = ckci_default_compute(d->compute_in, d->in.dtype, base);
     d->compute_wei = ckci_default_compute(d->compute_wei, d->wei.dtype, base);
     d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, base);
@@ -362,7 +344,7 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
 CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op);
-    ckconv_dtype base = types[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
+    ckconv_dtype base = types[ckci_base(op)];
     int good = base >= CKCONV_F64 && base <= CKCONV_BF16;
     for (int i = 0; i < 3; i++) {
         int wide = types[i] == CKCONV_F32 && ((i == w && (base == CKCONV_F16 || base == CKCONV_BF16)) ||
@@ -406,7 +388,7 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
     int w = ckci_written(op);
     int r0 = w == CKCI_IN ? CKCI_WEI : CKCI_IN, r1 = w == CKCI_OUT ? CKCI_WEI : CKCI_OUT;
     int same = ckci_same_row(op, storage);
-    ckconv_dtype base = same ? storage[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN] : (ckconv_dtype)0;
+    ckconv_dtype base = same ? storage[ckci_base(op)] : (ckconv_dtype)0;
     if (!same && !ckci_fp8_row(op, storage) && !ckci_i8_row(op, storage)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "%sin, wei%s, out have types %s, %s, %s: not a row of the type table for %s (all "
@@ -573,11 +555,6 @@ CKCI_FN ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ck
 CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
                                       ckci_conv *r, ckconv_error *err)
 {
-    if (op != CKCONV_FWD && op != CKCONV_BWD_DATA && op != CKCONV_BWD_WEIGHT) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)",
-                         (int)op);
-    }
     CKCI_TRY(ckci_check_ndim(at, d->ndim, err));
     if (d->num_d < 0 || d->num_d > 4) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4 (uninitialised struct?)",
@@ -657,7 +634,7 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
         name[2] = (char)('0' + i);
         CKCI_TRY(ckci_resolve(at, name, &d->d[i], d->ndim, len[w], 0, &r->d[i], err));
     }
-    if (op == CKCONV_BWD_WEIGHT && d->dbias != 0) {
+    if (ckci_sums_over(op) == CKCI_OVER_POSITIONS && d->dbias != 0) {
         r->dbias.dtype = r->dbias.compute = d->dbias;
         for (int i = 0; i < 6; i++) {
             r->dbias.len[i] = i == 2 ? r->g * r->k : 1; /* fits: dout was checked */
@@ -778,10 +755,6 @@ CKCI_FN int ckci_norm_has(ckconv_element act)
 CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
                                            ckconv_error *err)
 {
-    if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
-    }
     if (d->ndim < 1 || d->ndim > 3) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)d->ndim);
     }
@@ -866,8 +839,8 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
     r->c = d->c;
     r->eps = d->eps;
     CKCI_TRY(ckci_resolve("", "in", &d->in, d->ndim, len, 0, &r->in, err));
-    CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, op == CKCONV_GROUPNORM_FWD, &r->out, err));
-    CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, op == CKCONV_GROUPNORM_BWD, &r->din, err));
+    CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, ckci_written(op) == CKCI_OUT, &r->out, err));
+    CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, ckci_written(op) == CKCI_IN, &r->din, err));
     CKCI_TRY(ckci_check_last("in", &r->in, 0, err));
     CKCI_TRY(ckci_check_last("out", &r->out, 0, err));
     CKCI_TRY(ckci_check_last("din", &r->din, 0, err));

@@ -55,7 +55,7 @@ enum { CKCI_ALIGN = 64 };
 /* What a plan's workspace may take of the stack: the items of group norms have a block there, too. */
 CKCI_FN int64_t ckci_stack_room(ckconv_op op)
 {
-    return op >= CKCONV_GROUPNORM_FWD ? (int64_t)CKCI_LITTLE_STACK : (int64_t)CKCI_STACK;
+    return ckci_desc_of(op) == CKCI_DESC_GROUPNORM ? (int64_t)CKCI_LITTLE_STACK : (int64_t)CKCI_STACK;
 }
 
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)

@@ -290,15 +290,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
     X(gpu_groupnorm_bwd, GROUPNORM, GROUPNORM_BWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_gpu_norm,              \
       ckci_list_gpu_norm)
 
-enum {
-    CKCI_OP_ALL = 0,
-    CKCI_OP_FWD = CKCONV_FWD,
-    CKCI_OP_BWD_DATA = CKCONV_BWD_DATA,
-    CKCI_OP_BWD_WEIGHT = CKCONV_BWD_WEIGHT,
-    CKCI_OP_CONV_CONV_FWD = CKCONV_CONV_CONV_FWD,
-    CKCI_OP_GROUPNORM_FWD = CKCONV_GROUPNORM_FWD,
-    CKCI_OP_GROUPNORM_BWD = CKCONV_GROUPNORM_BWD
-};
+/* A row's operation: one of the table, which has none twice, or all. */
+#define CKCI_ROW(NAME, ...) CKCI_OP_##NAME = CKCONV_##NAME,
+enum { CKCI_OPERATIONS(CKCI_ROW) CKCI_OP_ALL = 0 };
+#undef CKCI_ROW
 
 CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
 {
@@ -306,12 +301,15 @@ CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
     if (f->split_k > 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: ref sums in one part", (int)f->split_k);
     }
-    const ckci_tensor *t = plan->op <= CKCONV_BWD_WEIGHT      ? &f->p->conv.t[ckci_written(plan->op)]
-                           : plan->op == CKCONV_CONV_CONV_FWD ? &f->p->pair.second.t[CKCI_OUT]
-                                                              : &f->p->norm.in;
-    plan->grid[0] = plan->op == CKCONV_CONV_CONV_FWD ? t->len[1] * t->len[3] * t->len[4] * t->len[5]
-                    : plan->op <= CKCONV_BWD_WEIGHT  ? t->len[0] * t->len[1] * t->len[2]
-                                                     : t->len[0] * t->len[1];
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
+        const ckci_tensor *t = &f->p->conv.t[ckci_written(plan->op)];
+        plan->grid[0] = t->len[0] * t->len[1] * t->len[2];
+    } else if (ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
+        const ckci_tensor *t = &f->p->pair.second.t[CKCI_OUT];
+        plan->grid[0] = t->len[1] * t->len[3] * t->len[4] * t->len[5];
+    } else {
+        plan->grid[0] = f->p->norm.in.len[0] * f->p->norm.in.len[1];
+    }
     f->cost = 1e30;
     return CKCONV_OK;
 }
@@ -322,9 +320,9 @@ CKCI_FN void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const 
     int32_t threads = plan->device.threads;
     (void)ws;
     (void)features;
-    if (plan->op <= CKCONV_BWD_WEIGHT) {
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
         ckci_ref_conv(&p->conv, threads);
-    } else if (CKCI_HAS_CONV_CONV && plan->op == CKCONV_CONV_CONV_FWD) {
+    } else if (CKCI_HAS_CONV_CONV && ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
         ckci_ref_conv_conv(&p->pair, args, threads);
     } else if (CKCI_HAS_GROUPNORM) {
         ckci_ref_groupnorm(&p->norm, args, threads);
@@ -402,7 +400,7 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 /* Is dbias of this problem wanted? */
 CKCI_FN int ckci_has_bias(const ckconv_plan *plan, const ckci_problem *p)
 {
-    return plan->op == CKCONV_BWD_WEIGHT && p->conv.dbias.dtype != 0;
+    return ckci_desc_of(plan->op) == CKCI_DESC_CONV && p->conv.dbias.dtype != 0;
 }
 
 /* What dbias adds to an instance that fits: workspace, which it shares with dwei, launches and time. */

@@ -13,10 +13,10 @@
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_op(op, err));
-    if (CKCI_HAS_CONV_CONV && op == CKCONV_CONV_CONV_FWD) {
+    if (CKCI_HAS_CONV_CONV && ckci_desc_of(op) == CKCI_DESC_CONV_CONV) {
         return ckci_check_conv_conv((ckconv_conv_conv_desc *)desc, &p->pair, err);
     }
-    if (CKCI_HAS_GROUPNORM && (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD)) {
+    if (CKCI_HAS_GROUPNORM && ckci_desc_of(op) == CKCI_DESC_GROUPNORM) {
         return ckci_check_groupnorm(op, (ckconv_groupnorm_desc *)desc, &p->norm, err);
     }
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
@@ -24,10 +24,10 @@ CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem 
 
 CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
 {
-    if (op == CKCONV_CONV_CONV_FWD) {
-        ckci_drop_pair(&p->pair);
-    } else if (op <= CKCONV_BWD_WEIGHT) {
+    if (ckci_desc_of(op) == CKCI_DESC_CONV) {
         ckci_drop_conv(&p->conv);
+    } else if (ckci_desc_of(op) == CKCI_DESC_CONV_CONV) {
+        ckci_drop_pair(&p->pair);
     } else {
         ckci_tensor *t[3];
         t[0] = &p->norm.in;
@@ -169,20 +169,20 @@ CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes
 CKCI_FN void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
 {
     plan->flop = plan->bytes = 0;
-    if (plan->op == CKCONV_CONV_CONV_FWD) {
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
         ckci_measure_conv(&p->pair.first, &plan->flop, &plan->bytes);
         ckci_measure_conv(&p->pair.second, &plan->flop, &plan->bytes);
         const ckci_tensor *mid = &p->pair.first.t[CKCI_OUT]; /* counted twice, moved not at all */
         plan->bytes = ckci_max(plan->bytes - 2 * ckci_count(mid) * (int64_t)ckci_size(mid->dtype), 0);
-    } else if (plan->op <= CKCONV_BWD_WEIGHT) {
+    } else if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
         ckci_measure_conv(&p->conv, &plan->flop, &plan->bytes);
     } else {
         const ckci_groupnorm *n = &p->norm;
         int64_t x = ckci_count(&n->in) * (int64_t)ckci_size(n->in.dtype);
         int64_t y = ckci_count(&n->out) * (int64_t)ckci_size(n->out.dtype);
-        int64_t dx = ckci_count(&n->din) * (int64_t)ckci_size(n->din.dtype);
-        plan->bytes =
-            ckci_min(x / 2 + y / 2 + (plan->op == CKCONV_GROUPNORM_BWD ? dx / 2 : 0), CKCI_MAX_BYTES / 2) * 2;
+        int64_t dx = ckci_written(plan->op) == CKCI_IN ? ckci_count(&n->din) : 0;
+        dx *= (int64_t)ckci_size(n->din.dtype);
+        plan->bytes = ckci_min(x / 2 + y / 2 + dx / 2, CKCI_MAX_BYTES / 2) * 2;
     }
 }
 
@@ -250,9 +250,10 @@ CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, co
 {
     int matrix =
         i->family == CKCONV_FAMILY_MFMA || i->family == CKCONV_FAMILY_WMMA || i->family == CKCONV_FAMILY_MMA;
-    ckconv_dtype kind = plan->op == CKCONV_CONV_CONV_FWD ? ckci_conv_kind(&p->pair.first)
-                        : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_conv_kind(&p->conv)
-                                                         : i->kind;
+    int32_t desc = ckci_desc_of(plan->op);
+    ckconv_dtype kind = desc == CKCI_DESC_CONV        ? ckci_conv_kind(&p->conv)
+                        : desc == CKCI_DESC_CONV_CONV ? ckci_conv_kind(&p->pair.first)
+                                                      : i->kind;
     if ((i->kind != 0 && i->kind != kind) || (matrix && ckci_matrix_family(&plan->device) != i->family) ||
         (i->features & plan->device.features) != i->features) {
         return 0;
@@ -391,7 +392,7 @@ CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, cons
     trial.workspace_bytes = 0;
     if (ckci_select(&trial, p, o, only, &other, NULL) == CKCONV_OK && other <= cost &&
         trial.workspace_bytes > ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) &&
-        (plan->op >= CKCONV_GROUPNORM_FWD || other < 2 * (double)CKCI_THREAD_COST)) {
+        (ckci_desc_of(plan->op) == CKCI_DESC_GROUPNORM || other < 2 * (double)CKCI_THREAD_COST)) {
         *plan = trial;
         plan->tune[CKCI_TUNE_STACK] = trial.workspace_bytes;
         plan->workspace_bytes = 0;
@@ -458,11 +459,12 @@ CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 /* A checked problem as engines see it: without axes that are nothing, patches as rows of channels. */
 CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
 {
+    int conv = ckci_desc_of(plan->op) == CKCI_DESC_CONV;
     ckci_drop_axes(plan->op, p);
-    if (plan->engine == CKCONV_ENGINE_GPU && plan->op <= CKCONV_BWD_WEIGHT) {
+    if (conv && plan->engine == CKCONV_ENGINE_GPU) {
         ckci_fold_patches(&p->conv, 16 / (int64_t)ckci_size(p->conv.t[CKCI_IN].dtype));
     }
-    if (plan->engine == CKCONV_ENGINE_CPU && plan->op <= CKCONV_BWD_WEIGHT) {
+    if (conv && plan->engine == CKCONV_ENGINE_CPU) {
         ckci_merge_axes(&p->conv);
     }
 }
@@ -566,9 +568,15 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
     return ckci_ok(err);
 }
 
-/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. desc_bytes of desc are
-   copied. */
-CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+CKCI_FN size_t ckci_desc_bytes(int32_t desc)
+{
+    return desc == CKCI_DESC_CONV        ? sizeof(ckconv_conv_desc)
+           : desc == CKCI_DESC_CONV_CONV ? sizeof(ckconv_conv_conv_desc)
+                                         : sizeof(ckconv_groupnorm_desc);
+}
+
+/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. */
+CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc,
                                      const ckconv_options *options, const ckconv_device *device, int32_t only,
                                      ckci_problem *problem, ckconv_error *err)
 {
@@ -577,17 +585,24 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     if (!out) {
         return ckci_fail(err, CKCONV_ERR_NULL, "plan is NULL");
     }
-    if (ckci_try_plan(out, op, desc, desc_bytes, options, device, only, problem, &why) != CKCONV_OK) {
+    if (ckci_try_plan(out, op, desc, ckci_desc_bytes(ckci_desc_of(op)), options, device, only, problem,
+                      &why) != CKCONV_OK) {
         return ckci_refuse(out, &why, err);
     }
     return ckci_ok(err);
 }
 
-CKCI_FN size_t ckci_desc_bytes(ckconv_op op)
+/* The same, of an operation that must have this description. */
+CKCI_FN ckconv_status ckci_make_plan_of(ckconv_plan *plan, ckconv_op op, int32_t which, const void *desc,
+                                        const ckconv_options *options, const ckconv_device *device,
+                                        ckconv_error *err)
 {
-    return op == CKCONV_CONV_CONV_FWD                                 ? sizeof(ckconv_conv_conv_desc)
-           : op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD ? sizeof(ckconv_groupnorm_desc)
-                                                                      : sizeof(ckconv_conv_desc);
+    ckci_problem p;
+    ckconv_error why;
+    memset(&why, 0, sizeof why);
+    return ckci_check_desc(op, which, &why) != CKCONV_OK
+               ? ckci_refuse(plan, &why, err)
+               : ckci_make_plan(plan, op, desc, options, device, -1, &p, err);
 }
 
 CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)
