@@ -2525,7 +2525,7 @@ enum {
 
 typedef struct ckci_element_row {
     ckconv_element kind;
-    const char *name;
+    const char *name, *label; /* relu, RELU */
     int32_t sum, least, most;
     ckconv_element act;
     int32_t alpha, beta;
@@ -2535,7 +2535,7 @@ typedef struct ckci_element_row {
 CKCI_FN const ckci_element_row *ckci_element_at(int32_t index)
 {
 #define CKCI_ROW(NAME, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA)                                             \
-    {CKCONV_##NAME, #TEXT, CKCI_SUM_##SUM, LEAST, MOST, CKCONV_##ACT, ALPHA, BETA},
+    {CKCONV_##NAME, #TEXT, #NAME, CKCI_SUM_##SUM, LEAST, MOST, CKCONV_##ACT, ALPHA, BETA},
     static const ckci_element_row rows[] = {CKCI_ELEMENTS(CKCI_ROW)};
 #undef CKCI_ROW
     return index >= 0 && index < (int32_t)(sizeof rows / sizeof rows[0]) ? &rows[index] : NULL;
@@ -2549,6 +2549,63 @@ CKCI_FN const ckci_element_row *ckci_find_element(ckconv_element kind)
         row = ckci_element_at(i);
     }
     return row;
+}
+
+/* The kinds that belong to any tensor, or to the written one alone, in ranges: "16 to 28 or 32 to 36". */
+CKCI_FN void ckci_element_kinds(int written, char *text, size_t size)
+{
+    const ckci_element_row *row, *next;
+    size_t at = 0;
+    for (int32_t i = 0, from = -1; (row = ckci_element_at(i)) != NULL; i++) {
+        if ((row->sum >= CKCI_SUM_BILINEAR) != written) {
+            continue;
+        }
+        next = ckci_element_at(i + 1);
+        from = from < 0 ? row->kind : from;
+        if (!next || next->kind != row->kind + 1 || (next->sum >= CKCI_SUM_BILINEAR) != written) {
+            at = ckci_append(text, size, at, "%s%d to %d", at > 0 ? " or " : "", (int)from, (int)row->kind);
+            from = -1;
+        }
+    }
+}
+
+/* Does a group norm fuse this activation? Those that have a gradient and take no parameters. */
+CKCI_FN int ckci_norm_has(ckconv_element act)
+{
+    const ckci_element_row *row;
+    for (int32_t i = 0; (row = ckci_element_at(i)) != NULL; i++) {
+        if (row->act == act && row->sum == CKCI_SUM_GRADIENT && !row->alpha) {
+            return 1;
+        }
+    }
+    return act == CKCONV_PASS;
+}
+
+/* Their labels, or their numbers: "CKCONV_PASS, _RELU or _GELU", "0, 2, 6". */
+CKCI_FN void ckci_norm_acts(int numbers, char *text, size_t size)
+{
+    const ckci_element_row *row;
+    int count = 0, left = 0;
+    size_t at = 0;
+    for (int32_t i = 0; (row = ckci_element_at(i)) != NULL; i++) {
+        left += row->kind == row->act && ckci_norm_has(row->kind);
+    }
+    for (int32_t i = 0; (row = ckci_element_at(i)) != NULL; i++) {
+        if (row->kind != row->act || !ckci_norm_has(row->kind)) {
+            continue;
+        }
+        if (numbers) {
+            at = ckci_append(text, size, at, "%s%d", count > 0 ? ", " : "", (int)row->kind);
+        } else {
+            at = ckci_append(text, size, at, "%s%s_%s",
+                             count == 0  ? ""
+                             : left == 1 ? " or "
+                                         : ", ",
+                             count == 0 ? "CKCONV" : "", row->label);
+        }
+        count++;
+        left--;
+    }
 }
 
 /* Activations, their derivatives and whole operations, once in float and once in double. num_d entries of d
@@ -4327,15 +4384,18 @@ CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const
                                          int written, ckconv_error *err)
 {
     const ckci_element_row *row = ckci_find_element(op->kind);
+    char any[32] = "", others[64] = "";
     if (!row) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %d: must be 0 to 10, or on the written tensor 16 to 28 or 32 to 36",
-                         at, name, (int)op->kind);
+        ckci_element_kinds(0, any, sizeof any);
+        ckci_element_kinds(1, others, sizeof others);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.kind is %d: must be %s, or on the written tensor %s",
+                         at, name, (int)op->kind, any, others);
     }
     if (row->sum >= CKCI_SUM_BILINEAR && !written) {
+        ckci_element_kinds(0, any, sizeof any);
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %s: %s belong to the written tensor; here 0 to 10", at, name,
-                         row->name, row->most > 0 ? "operations with D tensors" : "sums in place");
+                         "%s%s.kind is %s: %s belong to the written tensor; here %s", at, name, row->name,
+                         row->most > 0 ? "operations with D tensors" : "sums in place", any);
     }
     if (op->reserved != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.reserved is %d: must be 0 (uninitialised struct?)",
@@ -4822,9 +4882,10 @@ CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_c
     }
     const ckci_element_row *act = ckci_find_element(c0->op_out.kind);
     if (act && act->sum >= CKCI_SUM_BILINEAR) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "conv0.op_out.kind is %s: must be 0 to 10, %s the pair's out", act->name,
-                         act->most > 0 ? "D tensors belong to" : "what adds in place is");
+        char any[32] = "";
+        ckci_element_kinds(0, any, sizeof any);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "conv0.op_out.kind is %s: must be %s, %s the pair's out",
+                         act->name, any, act->most > 0 ? "D tensors belong to" : "what adds in place is");
     }
     ckconv_dtype in = c0->in.dtype == 0 ? (ckconv_dtype)CKCONV_F32 : c0->in.dtype;
     if (c0->out.dtype != 0 && c0->out.dtype != in) {
@@ -4863,12 +4924,6 @@ typedef struct ckci_groupnorm {
     double eps;
     ckci_tensor in, out, din;
 } ckci_groupnorm;
-
-/* Does a group norm fuse this activation? */
-CKCI_FN int ckci_norm_has(ckconv_element act)
-{
-    return act == CKCONV_PASS || act == CKCONV_RELU || (act >= CKCONV_SIGMOID && act <= CKCONV_GELU);
-}
 
 CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
                                            ckconv_error *err)
@@ -4918,9 +4973,11 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
                          "eps is %g: must be above 0 and finite (PyTorch's default is 1e-5)", d->eps);
     }
     if (!ckci_norm_has(d->act)) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "act is %d: must be CKCONV_PASS, _RELU, _SIGMOID, _SILU or _GELU (0, 2, 4, 5, 6)",
-                         (int)d->act);
+        char labels[96] = "", numbers[32] = "";
+        ckci_norm_acts(0, labels, sizeof labels);
+        ckci_norm_acts(1, numbers, sizeof numbers);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "act is %d: must be %s (%s)", (int)d->act, labels,
+                         numbers);
     }
     if (d->param_per_image != 0 && d->param_per_image != 1) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,

@@ -145,5 +145,16 @@ for room in $rooms; do
     esac
 done
 
+# The guide names what the table of element operations holds, by constant or in words.
+awk '/^    X\([A-Z0-9_]+, [a-z0-9_]+, [A-Z_]+, [0-9]/ { gsub(/[(,]/, " "); print $2, $3 }' \
+    "$src/core/element.h" >"$dir/kinds"
+{
+    [ -s "$dir/kinds" ] || echo "core/element.h has no rows"
+    while read -r constant word; do
+        grep -q -w -e "CKCONV_$constant" -e "$word" "$ROOT/docs/guide.md" || echo "docs/guide.md lacks $word"
+    done <"$dir/kinds"
+} >"$dir/out"
+check "docs/guide.md names every element operation" "$dir/out"
+
 echo "$name: $passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

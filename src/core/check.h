@@ -209,15 +209,18 @@ CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const
                                          int written, ckconv_error *err)
 {
     const ckci_element_row *row = ckci_find_element(op->kind);
+    char any[32] = "", others[64] = "";
     if (!row) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %d: must be 0 to 10, or on the written tensor 16 to 28 or 32 to 36",
-                         at, name, (int)op->kind);
+        ckci_element_kinds(0, any, sizeof any);
+        ckci_element_kinds(1, others, sizeof others);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.kind is %d: must be %s, or on the written tensor %s",
+                         at, name, (int)op->kind, any, others);
     }
     if (row->sum >= CKCI_SUM_BILINEAR && !written) {
+        ckci_element_kinds(0, any, sizeof any);
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %s: %s belong to the written tensor; here 0 to 10", at, name,
-                         row->name, row->most > 0 ? "operations with D tensors" : "sums in place");
+                         "%s%s.kind is %s: %s belong to the written tensor; here %s", at, name, row->name,
+                         row->most > 0 ? "operations with D tensors" : "sums in place", any);
     }
     if (op->reserved != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.reserved is %d: must be 0 (uninitialised struct?)",
@@ -704,9 +707,10 @@ CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_c
     }
     const ckci_element_row *act = ckci_find_element(c0->op_out.kind);
     if (act && act->sum >= CKCI_SUM_BILINEAR) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "conv0.op_out.kind is %s: must be 0 to 10, %s the pair's out", act->name,
-                         act->most > 0 ? "D tensors belong to" : "what adds in place is");
+        char any[32] = "";
+        ckci_element_kinds(0, any, sizeof any);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "conv0.op_out.kind is %s: must be %s, %s the pair's out",
+                         act->name, any, act->most > 0 ? "D tensors belong to" : "what adds in place is");
     }
     ckconv_dtype in = c0->in.dtype == 0 ? (ckconv_dtype)CKCONV_F32 : c0->in.dtype;
     if (c0->out.dtype != 0 && c0->out.dtype != in) {
@@ -745,12 +749,6 @@ typedef struct ckci_groupnorm {
     double eps;
     ckci_tensor in, out, din;
 } ckci_groupnorm;
-
-/* Does a group norm fuse this activation? */
-CKCI_FN int ckci_norm_has(ckconv_element act)
-{
-    return act == CKCONV_PASS || act == CKCONV_RELU || (act >= CKCONV_SIGMOID && act <= CKCONV_GELU);
-}
 
 CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
                                            ckconv_error *err)
@@ -800,9 +798,11 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
                          "eps is %g: must be above 0 and finite (PyTorch's default is 1e-5)", d->eps);
     }
     if (!ckci_norm_has(d->act)) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "act is %d: must be CKCONV_PASS, _RELU, _SIGMOID, _SILU or _GELU (0, 2, 4, 5, 6)",
-                         (int)d->act);
+        char labels[96] = "", numbers[32] = "";
+        ckci_norm_acts(0, labels, sizeof labels);
+        ckci_norm_acts(1, numbers, sizeof numbers);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "act is %d: must be %s (%s)", (int)d->act, labels,
+                         numbers);
     }
     if (d->param_per_image != 0 && d->param_per_image != 1) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
