@@ -1621,7 +1621,7 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #define CKCI_ONLY_OPS 0
 #endif
 
-/* Is it there; if not, the switch that drops it. */
+/* For each class: is it in this build, and if not, which switch drops it? */
 #if defined(CKCONV_NO_F64)
 #define CKCI_HAS_F64 0
 #define CKCI_WHY_F64 "CKCONV_NO_F64"
@@ -1809,7 +1809,7 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #define CKCI_PART_4 1
 #endif
 
-/* Of numbers that are 0 or 1 */
+/* Logic of numbers that are 0 or 1. */
 #define CKCI_JOIN(A, B) CKCI_JOIN_TOKENS(A, B)
 #define CKCI_JOIN_TOKENS(A, B) A##B
 #define CKCI_AND(A, B) CKCI_AND_TOKENS(A, B)
@@ -1973,7 +1973,8 @@ enum { CKCI_STACK = CKCONV_STACK_BYTES / 4096 * 4096 };
 #else
 enum { CKCI_STACK = 65536 };
 #endif
-/* And the workspace of a group norm there: 8,256 bytes of its backward pass fit the default. */
+/* Bytes of the stack that the workspace of a group norm may take: the 8,256 bytes of its backward pass fit
+   the default. */
 enum { CKCI_LITTLE_STACK = CKCI_STACK / 7 / 64 * 64 };
 enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655 };
 
@@ -2001,7 +2002,7 @@ CKCI_FN ckconv_status ckci_ok(ckconv_error *err)
     return CKCONV_OK;
 }
 
-/* Append to a text that may be cut; returns the length it would have. */
+/* Appends to a text that may be cut; returns the length that it would have. */
 CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
 CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
 {
@@ -2116,8 +2117,8 @@ CKCI_INLINE float ckci_bits_float(uint32_t u)
     return x;
 }
 
-/* x, rounded to its type and unknown to the compiler: sums that give back what rounding took hold with
-   -ffast-math, too, and on x87. */
+/* Rounds x to its type, and hides from the compiler where it comes from: sums that give back what rounding
+   took hold with -ffast-math, too, and on x87. */
 CKCI_INLINE double ckci_as_written(double x)
 {
 #if defined(__GNUC__) || defined(__clang__)
@@ -2133,7 +2134,7 @@ CKCI_INLINE double ckci_as_written(double x)
 #endif
 }
 
-/* By their bits: -ffinite-math-only takes x == x for true. */
+/* Compares bits: -ffinite-math-only takes x == x for true. */
 CKCI_INLINE int ckci_is_nan(double x)
 {
     uint64_t u;
@@ -2183,9 +2184,9 @@ CKCI_FN const ckci_format *ckci_find_format(ckconv_dtype dtype)
     }
 }
 
-/* One rounding, to nearest even, from the exact double. Finite overflow: infinity, or the largest finite
-   value where the format saturates. Infinity: itself, else NaN in FNUZ formats, else the largest finite
-   value. */
+/* Rounds once, to nearest even, from the exact double. A finite value that overflows becomes infinity, or
+   the largest finite value where the format saturates. Infinity stays; in formats without it, it becomes NaN
+   (FNUZ) or the largest finite value. */
 CKCI_FN uint32_t ckci_encode(const ckci_format *f, double x)
 {
     uint64_t u;
@@ -2731,9 +2732,10 @@ typedef struct ckci_tensor {
   compilers. A name without a row is planned with portable kernels, so that new GPUs run before they are
   known.
 */
-/* One row each, all that host, kernels and tests know of it: name, vendor, matrix unit, threads of a wave,
-   compute units of a typical device, bytes of LDS that one block may ask for (NVIDIA: with the opt-in, as in
-   its table of compute capabilities), quirk. A name without a row gets the portable kernels. */
+/* One row for each architecture holds all that host, kernels and tests know of it: name, vendor, matrix
+   unit, threads of a wave, compute units of a typical device, bytes of LDS that one block may ask for
+   (NVIDIA: with the opt-in, as in its table of compute capabilities), quirk. A name without a row gets the
+   portable kernels. */
 #define CKCI_ARCHITECTURES(X)                                                                                \
     X(gfx900, AMD, NONE, 64, 64, 65536, NONE)                                                                \
     X(gfx906, AMD, NONE, 64, 60, 65536, NONE)                                                                \
@@ -4188,7 +4190,7 @@ CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype)
 */
 /* What a layout is for. */
 enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
-/* Channels per group on both sides, at most, of what counts as depthwise. */
+/* At most this many channels per group on both sides count as depthwise. */
 enum { CKCI_DEPTH_CHANNELS = 4 };
 
 CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
@@ -4216,8 +4218,8 @@ CKCI_FN ckconv_status ckci_check_held(const char *what, const char *why, ckconv_
                : CKCONV_OK;
 }
 
-/* Is it a type of this build? read: of a tensor that is read, not only written, added or a parameter: those
-   may be f32 in every build. */
+/* Is it a type of this build? read: the tensor is read; tensors that are only written or added, and
+   parameters, may be f32 in every build. */
 CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
 {
     switch (dtype) {
@@ -4450,8 +4452,8 @@ CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_la
     }
 }
 
-/* out's type and layout are in's where they are left open. Strides of another shape cannot be: then its
-   layout stays 0, which is refused. */
+/* Where out's type and layout are left open, they are those of in. Strides of in cannot be those of another
+   shape: then out's layout stays 0, which is refused. */
 CKCI_FN void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
 {
     ckci_default_tensor(out, in->dtype, in->layout == CKCONV_STRIDED ? 0 : in->layout);
@@ -4517,8 +4519,8 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
     d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, base);
 }
 
-/* The rows of the type table (>>types). types: in, wei, out. All of one type, whose written tensor may be as
-   wide as its sums, and bf16 may have f32 weights. */
+/* Is it a row of the type table (>>types) in which all tensors have one type? The written tensor may be as
+   wide as its sums, and bf16 may have f32 weights. types: in, wei, out. */
 CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op);
@@ -4532,7 +4534,7 @@ CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
     return good;
 }
 
-/* fp8 in and weights; gradients that are read may be wider, and whatever is written. */
+/* Is it a row with fp8 in and weights? Gradients that are read may be wider, and so may what is written. */
 CKCI_FN int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op), good = 1;
@@ -4672,7 +4674,8 @@ CKCI_FN void ckci_accumulate(ckci_conv *r)
     r->dbias.op.kind = CKCONV_BIAS;
 }
 
-/* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
+/* Do channels lie side by side? Those of a group must, and where a group has one channel, the groups must,
+   except those of weights. */
 CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
 {
     int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
@@ -4684,8 +4687,8 @@ CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, in
     return ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
 }
 
-/* All of a convolution's tensors. With few channels planes are what a group, or a tensor of one channel, has
-   side by side. */
+/* Checks the same of all tensors of a convolution. With few channels it looks for planes: a group, or a
+   tensor of one channel, that has positions side by side. */
 CKCI_FN ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_last("in", &p->t[CKCI_IN], 0, err));
@@ -5051,15 +5054,15 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
   convolution has one final form, hence one plan, the same kernels and the same bits, whether it is written in
   1D, 2D or 3D, and whichever of its axes has size 1. Descriptions keep the axes of the caller.
 */
-/* One position is written and read through one tap, and nothing else lies along this axis. Of a longer axis
-   of in only the first position is read; bwd_data writes the others, too. */
+/* Does an axis have one written position, which is read through one tap, and nothing else? Of a longer axis
+   of in only the first position is read, but bwd_data writes the others, too. */
 CKCI_FN int ckci_idle_axis(const ckci_conv *p, int axis)
 {
     return p->filter[axis] == 1 && p->output[axis] == 1 && p->pad[axis] == 0 &&
            (p->input[axis] == 1 || p->op != CKCONV_BWD_DATA);
 }
 
-/* Three values, those of idle axes left out: z, y, x from the right, and `none` for what is missing. */
+/* Leaves out the values of idle axes: z, y and x move to the right, and `none` fills what is left free. */
 CKCI_FN void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
 {
     int to = 2;
@@ -5161,10 +5164,11 @@ CKCI_FN void ckci_fold_tensor(ckci_tensor *t, int64_t f, int64_t left)
     t->stride[5] *= f;
 }
 
-/* A filter that steps along x by its own size reads each pixel through one tap: where memory holds a row of
-   the filter as one row of numbers, its pixels are channels. Patches of 16 x 16 pixels of 3 channels are
-   16 x 1 of 48, two by two of 64 are 2 x 1 of 128: fewer taps, whole chunks (of `chunk` channels) of 16
-   bytes, and no phases in bwd_data. Not for small first layers, whose kernels read rows of pixels anyway. */
+/* A filter that steps along x by its own size reads each pixel through one tap. Where memory holds a row of
+   the filter as one row of numbers, its pixels become channels: patches of 16 x 16 pixels of 3 channels are
+   16 x 1 of 48, two by two of 64 are 2 x 1 of 128. That leaves fewer taps, whole chunks (of `chunk`
+   channels) of 16 bytes, and no phases in bwd_data. Small first layers stay as they are: their kernels read
+   rows of pixels anyway. */
 CKCI_FN void ckci_fold_patches(ckci_conv *p, int64_t chunk)
 {
     int64_t f = p->filter[2], taps = p->filter[0] * p->filter[1] * f;
@@ -5198,8 +5202,8 @@ CKCI_FN int ckci_one_axis(const ckci_tensor *t, int axis)
            t->stride[3 + axis] == ckci_saturating_mul(t->len[4 + axis], t->stride[4 + axis]);
 }
 
-/* Where neither axis has more than one tap and both move by one, every output is read at its own place: axes
-   that are one in memory become one, so that small planes are long rows. */
+/* Where neither axis has more than one tap and both move by one, every output is read at its own place. Then
+   axes that are one in memory become one, so that small planes are long rows. */
 CKCI_FN void ckci_merge_axes(ckci_conv *p)
 {
     for (int axis = 1; axis >= 0; axis--) {
@@ -5587,7 +5591,7 @@ CKCI_FN ckci_target ckci_make_target(const ckci_conv *p)
     return o;
 }
 
-/* dbias, which may be added to what it holds. */
+/* dbias as a target: with accumulate it is added to what is there. */
 CKCI_FN ckci_target ckci_bias_target(const ckci_conv *p)
 {
     ckci_target o;
@@ -5612,7 +5616,7 @@ CKCI_FN double ckci_param(const ckci_groupnorm *p, const void *vector, int64_t n
     return vector ? ckci_load(p->param, (const unsigned char *)vector + at) : missing;
 }
 
-/* Elements from a tensor's first one to its last */
+/* The distance in elements from a tensor's first element to its last. */
 CKCI_INLINE int64_t ckci_last_element(const ckci_tensor *t)
 {
     int64_t last = 0;
@@ -5714,14 +5718,14 @@ CKCI_FN void ckci_dense_mid(ckci_tensor *t, ckconv_dtype dtype, int64_t groups, 
   others: caches keep what it touched before, and uneven items do not leave threads idle. Scratch comes from
   workspace or from the thread's stack; nothing is allocated.
 */
-/* count work items on at most `threads` threads, each with `bytes` of scratch: of memory, or a block of
-   CKCI_STACK bytes on the stack when memory is NULL, or none when bytes is 0. The only place that knows
-   OpenMP. Items may run in any order and on any thread, so an item owns all that it writes. A thread begins
-   with a share of its own, the same one in every call, since its caches hold what it wrote or read last time;
-   then it helps with the others. */
+/* Runs `count` work items on at most `threads` threads, each with `bytes` of scratch: of memory, or a block
+   of CKCI_STACK bytes on the stack when memory is NULL, or none when bytes is 0. This is the only place that
+   knows OpenMP. Items may run in any order and on any thread, so an item owns all that it writes. A thread
+   begins with a share of its own, the same one in every call, since its caches hold what it wrote or read
+   last time; then it helps with the others. */
 typedef void (*ckci_item)(const void *context, int64_t item, unsigned char *scratch);
 
-/* Apart: inlined, its block would stay under whatever its caller calls next. */
+/* Not inlined: else its block would stay on the stack under whatever its caller calls next. */
 CKCI_APART void ckci_run_on_stack(ckci_item run, const void *context, int64_t item)
 {
     union {
@@ -5805,19 +5809,20 @@ CKCI_FN void ckci_parallel(int32_t threads, int64_t count, ckci_item run, const 
 */
 /* What plan.tune keeps: the caller's options, with which ckconv_plan_again and texts plan once more. */
 enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1 };
-/* And what a pair of convolutions on a GPU needs: the instances of both; in a scratch plan of the first one,
-   that it writes mid. */
+/* Also in plan.tune, for a pair of convolutions on a GPU: the instances of both. A scratch plan of the first
+   one keeps there that it writes mid. */
 enum { CKCI_TUNE_FIRST = 2, CKCI_TUNE_SECOND = 3, CKCI_TUNE_MID = 4 };
-/* Group norm on a GPU: blocks that keep a slab in their LDS; 0: it is not kept. */
+/* For a group norm on a GPU: how many blocks keep a slab in their LDS; 0: it is not kept. */
 enum { CKCI_TUNE_KEPT = 5 };
-/* A convolution on a CPU: bits of the tensors (1 << CKCI_IN, ...) whose copies have channels side by side. */
+/* For a convolution on a CPU: bits of the tensors (1 << CKCI_IN, ...) whose copies have channels side by
+   side. */
 enum { CKCI_TUNE_TURNED = 6 };
-/* A CPU plan whose workspace is a block on the stack: its bytes; workspace_bytes is 0. */
+/* For a CPU plan whose workspace is a block on the stack: the bytes of the block; workspace_bytes is 0. */
 enum { CKCI_TUNE_STACK = 7 };
-/* bwd_weight on a GPU: its tiles sum dbias, too; 2: a launch of its own adds their sums. */
+/* For bwd_weight on a GPU: 1 if its tiles sum dbias, too; 2 if a launch of its own adds their sums. */
 enum { CKCI_TUNE_BIAS = 8 };
-/* direct on a CPU: rows are gathered (cpu/along, along_weight); costs, which chose that, may differ for a
-   run's pointers. */
+/* For direct on a CPU: rows are gathered (cpu/along, along_weight). It is kept because the costs that chose
+   it may differ for a run's pointers. */
 enum { CKCI_TUNE_ALONG = 9 };
 
 typedef union ckci_problem {
@@ -5841,26 +5846,29 @@ typedef struct ckci_fit {
     double cost;
 } ckci_fit;
 
-/* Cost that keeps a thread busy for about 20 microseconds: less is not worth another one. */
+/* The cost that keeps a thread busy for about 20 microseconds. Another thread for less is not worth its
+   start. */
 enum { CKCI_THREAD_COST = 32768 };
 
-/* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
+/* What aligning the caller's pointer may take of a workspace. */
 enum { CKCI_ALIGN = 64 };
 
-/* What a plan's workspace may take of the stack: the items of group norms have a block there, too. */
+/* How much of the stack a plan's workspace may take: less for a group norm, whose items have a block there,
+   too. */
 CKCI_FN int64_t ckci_stack_room(ckconv_op op)
 {
     return ckci_desc_of(op) == CKCI_DESC_GROUPNORM ? (int64_t)CKCI_LITTLE_STACK : (int64_t)CKCI_STACK;
 }
 
+/* The limit of workspace that a plan was made under, less what aligning may take. */
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 {
     int64_t limit = plan->tune[CKCI_TUNE_STACK] ? ckci_stack_room(plan->op) : plan->tune[CKCI_TUNE_LIMIT];
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 
-/* Refuses what needs more than the limit. Texts count what the caller of a plan would have to allow;
-   ckci_select adds what he does allow. */
+/* Refuses what needs more than the limit. The text says how much the caller would have to allow; ckci_select
+   adds how much he does allow. */
 CKCI_FN ckconv_status ckci_over_limit(const char *what, int64_t bytes, ckconv_error *err)
 {
     return ckci_fail(err, CKCONV_ERR_WORKSPACE, "%s: %lld bytes of workspace are needed", what,
@@ -5888,7 +5896,7 @@ CKCI_FN int ckci_pointwise(const ckci_conv *p)
     return 1;
 }
 
-/* What a finished plan has got of it: a run may not take more, whatever the alignment of its pointers. */
+/* The workspace that a run of a finished plan has, whatever the alignment of its pointer. */
 CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
 {
     return ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0);
@@ -5907,8 +5915,8 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
   core/math. A mean that is a single double may be as far from the true one as values that differ little are
   from each other, and would cost them their digits.
 */
-/* A sum, and what rounding took from it (Neumaier): a plain one of many f64 numbers would be less exact than
-   what it is to judge, or to be. */
+/* A sum, and what rounding took from it (Neumaier). A plain sum of many f64 numbers would be less exact than
+   the results that it judges, or than those that it becomes. */
 typedef struct ckci_kept_sum {
     double sum, lost;
 } ckci_kept_sum;
@@ -5927,7 +5935,8 @@ CKCI_FN double ckci_sum_total(const ckci_kept_sum *s)
     return ckci_is_nan(total) ? s->sum : total; /* an infinite one loses NaN */
 }
 
-/* A mean, high + low: a double alone may be as far from a mean as values that differ little are. */
+/* A mean as high + low: a single double may be as far from the mean as values that differ little are from
+   each other. */
 typedef struct ckci_mean {
     double high, low;
 } ckci_mean;
@@ -5947,9 +5956,10 @@ CKCI_FN ckci_mean ckci_add_to_mean(const ckci_mean *mean, double more)
     return sum;
 }
 
-/* A saved mean is rounded to the type of statistics, f32 but for f64: xhat is off by up to half a unit of the
-   mean times inv_std. Up to 8 that is a few units of xhat; beyond, engines compute the mean again. (No sum of
-   the backward pass could mend it with an activation, in which xhat stands before the sums are known.) */
+/* A saved mean is rounded to the type of statistics (f32, or f64 for f64), so xhat is off by up to half a
+   unit of the mean times inv_std. Where that product is 8 at most, that is a few units of xhat; beyond,
+   engines compute the mean again. (With an activation no sum of the backward pass could mend it: the
+   activation's gradient needs xhat before the sums are known.) */
 CKCI_FN int ckci_coarse_mean(double mean, double inv_std)
 {
     return fabs(mean) * inv_std > 8;
@@ -21654,8 +21664,9 @@ CKCI_FN int32_t ckci_cpu_features(void)
 }
 #endif
 
-/* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features
-   it needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
+/* The table of CPU instances: name (its place is the index), engine, family, operation (ALL: each), CPU
+   features that it needs, rows and columns of its register tile, lanes of a vector for f32, the function
+   that says whether it fits, and the one that runs it. */
 #define CKCI_CPU_ROWS(X, ISA, FEATURES, TM, TN, VL)                                                          \
     X(cpu_gemm_fwd_##ISA, CPU, SINGLE_STAGE, FWD, FEATURES, TM, TN, VL, ckci_fit_turned_gather,              \
       ckci_run_turned_gather)                                                                                \
@@ -21700,8 +21711,8 @@ CKCI_FN int32_t ckci_cpu_features(void)
     X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
     X(cpu_groupnorm_bwd, CPU, GROUPNORM, GROUPNORM_BWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)
 
-/* GPU instances: name, family, operation, type of the sums (0: any), tile (a ckci_gpu_tile's members), does
-   it fit, list the launches. */
+/* The table of GPU instances: name, family, operation, type of the sums (0: any), tile (the members of a
+   ckci_gpu_tile), the function that says whether it fits, and the one that lists its launches. */
 #define CKCI_NO_TILE(FORM, SIDE) (CKCI_TILE_##FORM, SIDE, SIDE, 0, 0, 0, 0, 0, 0, {0, 0})
 
 #define CKCI_GPU_TILES(X, OP, LOW, FIT, LIST)                                                                \
@@ -21967,7 +21978,8 @@ typedef struct ckci_instance {
                           ckconv_error *err);
 } ckci_instance;
 
-/* In the place of what an instance of a dropped engine or operation does: places of the others stay. */
+/* An instance of a dropped engine or operation has this function in place of its own. Its row stays, so that
+   the numbers of the other instances stay. */
 CKCI_FN ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
 {
     CKCI_TRY(f->plan->engine == CKCONV_ENGINE_CPU && !CKCI_HAS_CPU
@@ -22018,13 +22030,14 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
     return index >= 0 && index < (int32_t)(sizeof table / sizeof table[0]) ? &table[index] : NULL;
 }
 
-/* Is dbias of this problem wanted? */
+/* Does this problem ask for dbias? */
 CKCI_FN int ckci_has_bias(const ckconv_plan *plan, const ckci_problem *p)
 {
     return ckci_desc_of(plan->op) == CKCI_DESC_CONV && p->conv.dbias.dtype != 0;
 }
 
-/* What dbias adds to an instance that fits: workspace, which it shares with dwei, launches and time. */
+/* Adds to an instance that fits what dbias takes: workspace, which it shares with dwei, launches and time.
+   */
 CKCI_FN ckconv_status ckci_fit_bias(ckci_fit *f, ckconv_error *err)
 {
     ckconv_plan *plan = f->plan;
@@ -22048,7 +22061,7 @@ CKCI_FN ckconv_status ckci_fit_bias(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-/* dbias on the host. */
+/* Computes dbias on the host. */
 CKCI_FN void ckci_run_bias(const ckconv_plan *plan, const ckci_problem *p, unsigned char *ws,
                            int32_t features)
 {
@@ -22067,7 +22080,8 @@ CKCI_FN void ckci_run_bias(const ckconv_plan *plan, const ckci_problem *p, unsig
 #endif
 }
 
-/* All launches of a run: dbias first, unless the tiles of dwei sum it; alone where dwei is not wanted. */
+/* Lists all launches of a run. dbias comes first, unless the tiles of dwei sum it; where dwei is not wanted
+   it comes alone. */
 CKCI_FN ckconv_status ckci_list_launches(const ckconv_plan *plan, const ckci_instance *instance,
                                          const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
                                          const ckci_emitter *e, ckconv_error *err)
@@ -22091,7 +22105,8 @@ CKCI_FN ckconv_status ckci_list_launches(const ckconv_plan *plan, const ckci_ins
   the most telling of all refusals is the error. A plan holds no pointer: it is a plain struct, the same for
   the same description, device and options.
 */
-/* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
+/* The problem with all axes of the description, as callers are told of it. Plans are made and run for what
+   ckci_drop_axes leaves. */
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_op(op, err));
@@ -22150,11 +22165,11 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
     return CKCONV_OK;
 }
 
-/* What every GPU gives a block; kernels of the vector, direct and group norm families use no more, unless the
-   planner has looked. */
+/* LDS that every GPU gives a block. Kernels of the vector, direct and group norm families use no more than
+   this, unless the planner has asked how much there is. */
 enum { CKCI_LEAST_LDS = 49152 };
 
-/* A GPU has the name of one of its vendor's, and the waves of its row. */
+/* Checks that a GPU's name is one of its vendor's, and that its waves are those of the name's row. */
 CKCI_FN ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
 {
     const ckci_architecture *row = ckci_find_architecture(d->arch);
@@ -22225,7 +22240,7 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
     return CKCONV_OK;
 }
 
-/* FLOP and least traffic. */
+/* Adds the FLOP of a convolution, and the bytes of its tensors, each moved once. */
 CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
 {
     int64_t f = 2;
@@ -22292,16 +22307,17 @@ CKCI_FN int ckci_known_name(const char *name)
     return ckci_same_text(name, "dl");
 }
 
-/* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far
-   longer. Results do not depend on it. */
+/* How many threads are worth their start. A small problem is done before a team of threads has met, and
+   waiting for a team on a busy machine takes far longer. Results do not depend on the number. */
 CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
     double most = cost / (double)CKCI_THREAD_COST;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
 }
 
-/* Can the device make all launches of a plan? Counts them, as if every optional result but mid were asked
-   for, and statistics were saved. Addresses are made up: nothing reads there. */
+/* Counts the launches of a plan, and refuses the plan if the device cannot make one of them. Every optional
+   result but mid is taken to be asked for, and statistics to be saved. Addresses are made up, and nothing
+   reads there. */
 CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
                                         const ckci_instance *instance, ckconv_error *err)
 {
@@ -22326,8 +22342,8 @@ CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p
     return CKCONV_OK;
 }
 
-/* How much an instance's refusal tells: 0 where it is made for other sums, another matrix unit or another
-   CPU, 1 for a matrix unit, 2 for the rest. */
+/* How much an instance's refusal tells the caller: 0 where the instance is made for other sums, another
+   matrix unit or another CPU, 1 for an instance of a matrix unit, 2 for the others. */
 CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
 {
     int matrix =
@@ -22343,8 +22359,8 @@ CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, co
     return matrix ? 1 : 2;
 }
 
-/* Of all refusals the first one of the highest rank is told, in a rank one for want of workspace before all
-   others: it could run. */
+/* Keeps the refusal that is told: the first one of the highest rank. Within a rank, a refusal for want of
+   workspace comes before all others, since such an instance could run. */
 CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
 {
     if (why) {
@@ -22356,7 +22372,7 @@ CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckcon
     }
 }
 
-/* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
+/* Writes the cheapest instance that fits into *plan, which holds op, engine, device and description. */
 CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double *cost, ckconv_error *err)
 {
@@ -22458,9 +22474,10 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
     return CKCONV_OK;
 }
 
-/* A CPU plan under a limit may have its workspace on the stack instead: where the whole block is enough, and
-   is so whatever the number of threads: of a group norm, whose workspace does not depend on it, and of what
-   is too small for two. It does where that costs no more than what the limit leaves. */
+/* Gives a CPU plan under a limit its workspace on the stack instead, where the block there is enough
+   whatever the number of threads. That holds for a group norm, whose workspace does not depend on the
+   number, and for problems that are too small for two threads. The stack is taken only where the plan for it
+   costs no more than what the limit leaves. */
 CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double cost)
 {
@@ -22512,8 +22529,8 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
     return instance->list(part, &one, &none, ws, &instance->tile, e, err);
 }
 
-/* A plan that was refused is all zero but for a version that no header has, and its member u, which holds
-   why: a run of it says so again. */
+/* A plan that was refused is all zero but for two members: a version that no header has, and u, which holds
+   the reason. A run of such a plan tells the reason again. */
 CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
 {
     if (plan) {
@@ -22527,7 +22544,7 @@ CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ck
     return why->status;
 }
 
-/* Was it? Then *why. */
+/* Was this plan refused? If so, *why is the reason. */
 CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 {
     if (!plan || plan->magic != 0 || plan->version != CKCI_REFUSED) {
@@ -22538,7 +22555,8 @@ CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
     return 1;
 }
 
-/* A checked problem as engines see it: without axes that are nothing, patches as rows of channels. */
+/* Turns a checked problem into what engines see: axes of one position are gone, and patches are rows of
+   channels. */
 CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
 {
     int conv = ckci_desc_of(plan->op) == CKCI_DESC_CONV;
@@ -22551,7 +22569,7 @@ CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
     }
 }
 
-/* What the running build holds, as a number: a plan of another build may need what this one lacks. */
+/* What this build holds, as a number. A plan of another build may need what this one lacks. */
 enum {
     CKCI_BUILD_HOLDS = CKCI_HAS_F64 | CKCI_HAS_F32 << 1 | CKCI_HAS_F16 << 2 | CKCI_HAS_BF16 << 3 |
                        CKCI_HAS_I8 << 4 | CKCI_HAS_FP8 << 5 | CKCI_HAS_FWD << 6 | CKCI_HAS_BWD_DATA << 7 |
@@ -22559,8 +22577,9 @@ enum {
                        CKCI_HAS_CHANNELS_FIRST << 11 | CKCI_HAS_DEPTHWISE << 12 | CKCI_HAS_CPU << 13
 };
 
-/* A number of a plan, of its instance's name and of what the build holds: an index, or a launch, may mean
-   something else elsewhere. A word that changes changes it, as each step is one-to-one. */
+/* A checksum of a plan, of its instance's name and of what the build holds: an index or a launch may mean
+   something else in another build. Each step is one-to-one, so that a single changed word changes the
+   checksum. */
 CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
 {
     ckconv_plan copy;
@@ -22583,7 +22602,7 @@ CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
     return sum[0];
 }
 
-/* What ckci_make_plan does. *out is all zero after a failure. */
+/* The work of ckci_make_plan. *out is all zero after a failure. */
 CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
                                     ckci_problem *problem, ckconv_error *err)
@@ -23348,7 +23367,7 @@ CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
     return ckci_make_plan_of(plan, op, CKCI_DESC_GROUPNORM, desc, options, device, err);
 }
 
-/* plan_again, with one instance by index or -1 */
+/* ckconv_plan_again for one instance by its index, or for any (-1). */
 CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base,
                                       const ckconv_options *options, int32_t only, ckconv_error *err)
 {
@@ -23398,8 +23417,8 @@ CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, co
     b->shape = shape;
 }
 
-/* All buffers of a plan's operation, from its row and the arguments; pointers go into the problem's tensors.
-   list has room for 20. */
+/* Lists all buffers of a plan's operation, from its row and the arguments; pointers also go into the
+   problem's tensors. list has room for 20. */
 CKCI_FN int ckci_list_buffers(const ckconv_plan *plan, ckci_problem *p, const ckconv_args *args,
                               ckci_buffer *list)
 {
@@ -23432,8 +23451,8 @@ CKCI_FN int ckci_list_buffers(const ckconv_plan *plan, ckci_problem *p, const ck
     return count;
 }
 
-/* May these overlap? Only a D tensor and the tensor whose epilogue reads it, with the same elements in the
-   same places: each is read just before it is written. */
+/* May these two overlap? Only a D tensor and the tensor whose epilogue reads it may, with the same type and
+   strides: each element is read just before it is written. */
 CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 {
     return written->takes_d && written->p == read->p && read->is_d &&
@@ -23442,9 +23461,9 @@ CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 }
 
 /* Do two strided tensors whose spans overlap share no element, because they lie in different slices of a
-   common period (channels 0..7 and 8..15 of one NHWC buffer)? Tried for each stride of either as the smallest
-   one of the period: all larger strides must be multiples of it, and what the smaller ones address must not
-   meet. */
+   common period (channels 0..7 and 8..15 of one NHWC buffer)? Each stride of either tensor is tried as the
+   smallest one of the period: all larger strides must be multiples of the period, and what the smaller ones
+   address must not meet. */
 CKCI_FN int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
 {
     const ckci_tensor *t[2];
@@ -23515,7 +23534,7 @@ CKCI_FN ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, c
     return CKCONV_OK;
 }
 
-/* What a row says of arguments that may be NULL: BOTH or none; one result at least. */
+/* Checks what a row says of arguments that may be NULL: both of BOTH or none, and at least one result. */
 CKCI_FN ckconv_status ckci_check_missing(ckconv_op op, const ckconv_args *args, ckconv_error *err)
 {
     char list[160] = "";
@@ -23543,8 +23562,8 @@ CKCI_FN ckconv_status ckci_check_missing(ckconv_op op, const ckconv_args *args, 
     return results ? CKCONV_OK : ckci_fail(err, CKCONV_ERR_NULL, "%s are all NULL: nothing to do", list);
 }
 
-/* Everything that is checked before anything is touched: *p gets the problem with its pointers, *ws the
-   aligned workspace. */
+/* Checks everything before anything is touched. *p becomes the problem with its pointers, *ws the aligned
+   workspace. */
 CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                      size_t workspace_bytes, ckci_problem *p, unsigned char **ws,
                                      ckconv_error *err)
@@ -23578,8 +23597,8 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     return CKCONV_OK;
 }
 
-/* Were the launches of a run looked at when it was planned? They were for all results, and for pointers that
-   are aligned to 16 bytes. */
+/* Were the launches of this run looked at when it was planned? The planner looked at those for all results,
+   and for pointers that are aligned to 16 bytes. */
 CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
 {
     uintptr_t low = 0;
@@ -23595,7 +23614,8 @@ CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
     return low % 16 == 0 && (!ckci_has_bias(plan, p) || p->conv.t[ckci_written(plan->op)].p);
 }
 
-/* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
+/* Launches all kernels of a run. Each launch is looked at first, so that what cannot be launched is refused
+   before the first kernel starts. */
 CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
                                  const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
                                  void *stream, ckconv_error *err)
@@ -23754,7 +23774,7 @@ CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckco
     return ckci_append_sizes(text, size, at, " stride ", d->stride, d->ndim);
 }
 
-/* dbias, and how a GPU's plan computes it. */
+/* The clause about dbias: its type, and how a GPU's plan computes it. */
 CKCI_FN size_t ckci_describe_bias(char *text, size_t size, size_t at, const ckconv_plan *plan,
                                   const ckci_problem *p)
 {
@@ -23766,7 +23786,7 @@ CKCI_FN size_t ckci_describe_bias(char *text, size_t size, size_t at, const ckco
                                                   : ", a pass over dout before");
 }
 
-/* One clause for ckconv_plan_describe: why this family. */
+/* One clause for ckconv_plan_describe, of a host engine: why this family was taken. */
 CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
 {
     switch (family) {
@@ -23793,7 +23813,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     }
 }
 
-/* Why the planner took this one; rates are the planner's model, not measurements. */
+/* The same of a GPU's plan. What it says of speed comes from the planner's model, not from measurements. */
 CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                                  const ckci_instance *instance)
 {
@@ -23849,7 +23869,8 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     }
 }
 
-/* Is the epilogue computed element by element? (bwd_weight: it acts on few numbers.) */
+/* The clause about an epilogue that is computed element by element. bwd_weight needs none: its epilogue acts
+   on few numbers. */
 CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
 {
     ckci_gpu_target target;
@@ -23864,8 +23885,8 @@ CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem
                  "one number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16";
 }
 
-/* A text to which launches add the names of their kernels, but for the two that stand last in it: they take
-   turns where a plan has many launches. */
+/* A text to which launches add the names of their kernels. A name that is one of the last two in it is not
+   added again: where a plan has many launches, two kernels take turns. */
 typedef struct ckci_name_list {
     char *text;
     size_t size, at;
@@ -23886,8 +23907,8 @@ CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, c
     return CKCONV_OK;
 }
 
-/* The kernels that run where all tensors (but mid and saved statistics) are there and aligned: at an address
-   that nothing reads. */
+/* Appends the kernels that run where all tensors (but mid and saved statistics) are given and aligned. The
+   address is made up, and nothing reads there. */
 CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, const ckci_instance *instance,
                                    char *text, size_t size, size_t at)
 {
@@ -23906,7 +23927,8 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
     return ckci_list_launches(plan, instance, p, &a, place, &e, NULL) == CKCONV_OK ? list.at : at;
 }
 
-/* What a limit costs: the plan that would be made without one, where that takes more workspace. */
+/* Appends what a limit of workspace costs: it names the workspace of the plan that would be made without
+   one, where that takes more. */
 CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t size, size_t at)
 {
     ckconv_plan free_plan;
@@ -24073,7 +24095,7 @@ CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t whi
   that they need no plan of the caller's and cost planning each time. With a workspace that is too small for
   the best plan they take one that it holds; what a plan refuses, they return.
 */
-/* What a workspace of a caller's allows. */
+/* The limit of workspace that a call's own workspace sets: its bytes, or none at all (-1). */
 CKCI_FN int64_t ckci_allowed(const void *workspace, size_t bytes)
 {
     return !workspace || bytes == 0                     ? -1
@@ -24081,8 +24103,8 @@ CKCI_FN int64_t ckci_allowed(const void *workspace, size_t bytes)
                                                         : CKCI_MAX_BYTES;
 }
 
-/* Plan, then run. A workspace that is too small for the best plan selects one that it holds; engine ref needs
-   none. which: the description that the operation must have. */
+/* Plans, then runs. A workspace that is too small for the best plan selects a plan that it holds; engine ref
+   needs none. which: the description that the operation must have. */
 CKCI_FN ckconv_status ckci_call(ckconv_engine engine, ckconv_op op, int32_t which, const void *desc,
                                 const ckconv_args *args, void *workspace, size_t bytes, void *stream,
                                 ckconv_error *err)
@@ -24457,7 +24479,7 @@ typedef struct ckci_move {
     const ckci_tensor *src, *dst;
 } ckci_move;
 
-/* One work item moves the positions of one (outermost two axes) pair. */
+/* A work item moves all positions of one pair of the two outermost axes. */
 CKCI_FN void ckci_move_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_move *m = (const ckci_move *)context;

@@ -242,7 +242,7 @@ CKCI_FN void ckci_gpu_describe(const ckci_gpu_properties *prop, ckconv_device *d
   >>k-prim
   Conversions, loads and stores. T is float, double or int32_t: the type of the arithmetic. What needs an
   instruction of its own is a function here with a twin for the simulator. Also what keeps a compiler from
-  moving a value to where registers are scarce (again, late, hold, opaque: each says why, once, here), and
+  moving a value to where registers are scarce (late, again, afresh, hold: each says why, once, here), and
   sums whose error does not grow with their length. It knows no family.
 */
 CKCI_K_FN uint32_t ckci_k_bits(float x)
@@ -331,7 +331,8 @@ CKCI_K_FN int32_t ckci_k_lane_afresh(int32_t x)
     return x;
 }
 
-/* The same on every GPU: what is computed from it is computed again, not kept in registers. */
+/* The same on every GPU: what is computed from it is computed again, not kept in registers, and it is not
+   itself computed a second time elsewhere. */
 CKCI_K_FN int32_t ckci_k_again(int32_t x)
 {
 #if defined(__CUDA_ARCH__)
@@ -475,7 +476,7 @@ struct alignas(16) ckci_k_double2 {
 /* Copies into LDS that do not wait, on NVIDIA from sm_80 on: BYTES, or as many zeros. ckci_k_copies_end
    closes a batch of them, ckci_k_copies_wait<COUNT> waits for all but the last COUNT batches. */
 template <int BYTES>
-CKCI_K_FN void ckci_k_copy_late(unsigned char *to, const unsigned char *from, bool inside)
+CKCI_K_FN void ckci_k_copy_async(unsigned char *to, const unsigned char *from, bool inside)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile(
@@ -3806,7 +3807,7 @@ CKCI_K_FN void ckci_k_known(const unsigned char *&p)
 #endif
 }
 
-/* 16 bytes (size 0: zeros) straight into LDS, as ckci_k_copy_late, but past the first cache. */
+/* 16 bytes (size 0: zeros) straight into LDS, as ckci_k_copy_async, but past the first cache. */
 CKCI_K_FN void ckci_k_copy_from(unsigned char *to, const unsigned char *from, int32_t size)
 {
 #if defined(__CUDA_ARCH__)
@@ -6252,11 +6253,7 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
 /* The block's number, of which the compiler is not to know more: what follows from it is not kept. */
 CKCI_K_FN int32_t ckci_k_block_again()
 {
-#if defined(__CUDA_ARCH__)
-    return ckci_k_again((int32_t)blockIdx.x);
-#else
-    return ckci_k_afresh((int32_t)blockIdx.x);
-#endif
+    return ckci_k_uniform_again((int32_t)blockIdx.x);
 }
 
 /* What a block has of a tile: positions from .. to - 1, whose sums go to part `part`. */
@@ -9526,17 +9523,6 @@ __device__ int ckci_k_buffer_word(ckci_k_int4 window, int offset, int scalar_off
                                   int cache) __asm("llvm.amdgcn.raw.buffer.load.i32");
 #endif
 
-/* The same value, which the compiler does not know any more: it is not computed again, or kept, elsewhere. */
-CKCI_K_FN int32_t ckci_k_opaque(int32_t x)
-{
-#if defined(__HIP_DEVICE_COMPILE__)
-    asm volatile("" : "+v"(x));
-#elif defined(__CUDA_ARCH__)
-    asm volatile("" : "+r"(x));
-#endif
-    return x;
-}
-
 /* Keeps the base in registers: not computed again at each load. */
 CKCI_K_FN ckci_k_window ckci_k_pinned_window(const unsigned char *base)
 {
@@ -10122,7 +10108,7 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         }
         if (s > 1) {
             window++;
-            int32_t row = ckci_k_opaque(row0);
+            int32_t row = ckci_k_again(row0);
             CKCI_K_UNROLL(16)
             for (int i = 0; i < A; i++) {
                 ckci_k_place q = ckci_k_first_tap(p, axis, row + (int32_t)threadIdx.x / CHUNKS + i * ROWS);
@@ -10235,7 +10221,7 @@ template <class S, int V> struct ckci_k_tile_gather {
             if (first > 0) {
                 loader.skip(first);
             }
-            sums.run(m, loader, ckci_k_opaque(steps));
+            sums.run(m, loader, ckci_k_again(steps));
         }
         const ckci_gpu_conv &p = ckci_k_late(conv);
         int32_t part;
@@ -10808,7 +10794,7 @@ template <class S, int V> struct ckci_k_tile_weight {
                 left = ckci_k_after_stretch(p, before, S::SLICES);
                 ckci_k_tile_weight_loader<S, V> loader(p, b.group, b.row, b.column, b.to - before,
                                                        b.to - left, m.table);
-                sums.run(m, loader, ckci_k_opaque((before - left + S::KT - 1) / S::KT));
+                sums.run(m, loader, ckci_k_again((before - left + S::KT - 1) / S::KT));
             }
             const ckci_k_weight_block b = ckci_k_find_weight_block(p, S::BM, S::BN);
             const bool fresh = b.positions() - left <= CKCI_K_KEPT_STRETCH * S::SLICES;
@@ -12185,14 +12171,14 @@ template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring
         if (vec == 2 && !W::PLANE && mask == (uint32_t)W::ALL) { /* most waves */
             CKCI_K_UNROLL(16)
             for (int i = 0; i < W::COUNT; i++) {
-                ckci_k_copy_late<PLACE>(to + i * 256 * PLACE, from, inside);
+                ckci_k_copy_async<PLACE>(to + i * 256 * PLACE, from, inside);
                 from += (uint32_t)W::step_of(step);
             }
         } else if (vec == 2) {
             CKCI_K_UNROLL(16)
             for (int i = 0; i < W::COUNT; i++) {
                 if (W::inside(mask, i)) {
-                    ckci_k_copy_late<PLACE>(to + i * 256 * PLACE, from, inside);
+                    ckci_k_copy_async<PLACE>(to + i * 256 * PLACE, from, inside);
                 }
                 from += (uint32_t)W::step_of(step);
             }
@@ -12202,7 +12188,7 @@ template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring
                 CKCI_K_UNROLL(4)
                 for (int k = 0; k < PLACE / 4; k++) {
                     if (W::inside_word(mask, i, k) && (k < 1 || W::PLANE || k * 4 / W::SIZE < channels)) {
-                        ckci_k_copy_late<4>(to + i * 256 * PLACE + 4 * k, from + 4 * k, inside);
+                        ckci_k_copy_async<4>(to + i * 256 * PLACE + 4 * k, from + 4 * k, inside);
                     }
                 }
                 from += (uint32_t)W::step_of(step);
@@ -12759,8 +12745,8 @@ struct ckci_k_depth_rows {
                 const bool some = at >= 0 && (uint32_t)(y + r) < (uint32_t)length;
                 const unsigned char *src = from + (uint32_t)(some ? (y + r) * step + at : 0);
                 if constexpr (ASYNC) { /* even a copy of nothing has an address */
-                    ckci_k_copy_late<B>(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B, src,
-                                        some);
+                    ckci_k_copy_async<B>(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B, src,
+                                         some);
                 } else {
                     static_assert(R == 1, "registers hold one row");
                     ckci_k_uint4 v = {0, 0, 0, 0};
@@ -12808,9 +12794,9 @@ struct ckci_k_depth_rows {
                     const bool some = at[k] >= 0 && (uint32_t)(y + r) < (uint32_t)length;
                     const unsigned char *src = from + (uint32_t)(some ? (y + r) * step + at[k] : 0);
                     if (LEAST > 8 && vec == 8) {
-                        ckci_k_copy_late<8>(to + r * ROW, src, some);
+                        ckci_k_copy_async<8>(to + r * ROW, src, some);
                     } else if (vec == 4) {
-                        ckci_k_copy_late<4>(to + r * ROW, src, some);
+                        ckci_k_copy_async<4>(to + r * ROW, src, some);
                     } else {
                         *(uint16_t *)(to + r * ROW) = some ? *(const uint16_t *)src : (uint16_t)0;
                     }
@@ -14515,7 +14501,7 @@ template <class S> struct ckci_k_sheet {
 #if defined(__CUDA_ARCH__)
                 if constexpr (!OUT) {
                     if (whole) {
-                        ckci_k_copy_late<B>(at + near + i, far + i, true);
+                        ckci_k_copy_async<B>(at + near + i, far + i, true);
                     }
                     in[k] = -1;
                 }
@@ -15811,7 +15797,7 @@ template <int V, int WAVE, int GAP> struct ckci_k_depth_stripes {
                     if constexpr (ASYNC) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
                         if (i < all) {
-                            ckci_k_copy_late<2 * V>(to[j], p, inside);
+                            ckci_k_copy_async<2 * V>(to[j], p, inside);
                         }
 #endif
                     } else {
@@ -19152,9 +19138,9 @@ CKCI_K_FN void ckci_k_norm_copy8(const ckci_gpu_norm &p, int32_t dtype, ckci_k_u
                                  const unsigned char *from, int32_t count)
 {
     if (ckci_k_norm_aligned<PLANES>(p)) {
-        ckci_k_copy_late<16>((unsigned char *)to, from, true);
+        ckci_k_copy_async<16>((unsigned char *)to, from, true);
         if (dtype == CKCONV_F32) {
-            ckci_k_copy_late<16>((unsigned char *)(to + 1), from + 16, true);
+            ckci_k_copy_async<16>((unsigned char *)(to + 1), from + 16, true);
         }
         return;
     }
@@ -19344,12 +19330,12 @@ template <bool DY> struct ckci_k_norm_ahead {
         if (left-- > 0) {
             ckci_k_uint4 *at = ring + to * 256;
             for (int32_t i = 0; i < each[0]; i++, at += 256) {
-                ckci_k_copy_late<16>((unsigned char *)at, x.at + i * 16, true);
+                ckci_k_copy_async<16>((unsigned char *)at, x.at + i * 16, true);
             }
             x.at += x.step;
             if (DY) {
                 for (int32_t i = 0; i < each[1]; i++, at += 256) {
-                    ckci_k_copy_late<16>((unsigned char *)at, y.at + i * 16, true);
+                    ckci_k_copy_async<16>((unsigned char *)at, y.at + i * 16, true);
                 }
                 y.at += y.step;
             }
@@ -21509,7 +21495,7 @@ template <> struct ckci_k_move_type<8> {
    part of a load or store of all, and so split that. */
 CKCI_K_FN int32_t ckci_k_later(int32_t count)
 {
-    return ckci_k_opaque(count);
+    return ckci_k_again(count);
 }
 
 /* Element j of words. */

@@ -13,7 +13,7 @@
 
 /* What a layout is for. */
 enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
-/* Channels per group on both sides, at most, of what counts as depthwise. */
+/* At most this many channels per group on both sides count as depthwise. */
 enum { CKCI_DEPTH_CHANNELS = 4 };
 
 CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
@@ -41,8 +41,8 @@ CKCI_FN ckconv_status ckci_check_held(const char *what, const char *why, ckconv_
                : CKCONV_OK;
 }
 
-/* Is it a type of this build? read: of a tensor that is read, not only written, added or a parameter: those
-   may be f32 in every build. */
+/* Is it a type of this build? read: the tensor is read; tensors that are only written or added, and
+   parameters, may be f32 in every build. */
 CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
 {
     switch (dtype) {
@@ -275,8 +275,8 @@ CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_la
     }
 }
 
-/* out's type and layout are in's where they are left open. Strides of another shape cannot be: then its
-   layout stays 0, which is refused. */
+/* Where out's type and layout are left open, they are those of in. Strides of in cannot be those of another
+   shape: then out's layout stays 0, which is refused. */
 CKCI_FN void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
 {
     ckci_default_tensor(out, in->dtype, in->layout == CKCONV_STRIDED ? 0 : in->layout);
@@ -342,8 +342,8 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
     d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, base);
 }
 
-/* The rows of the type table (>>types). types: in, wei, out. All of one type, whose written tensor may be as
-   wide as its sums, and bf16 may have f32 weights. */
+/* Is it a row of the type table (>>types) in which all tensors have one type? The written tensor may be as
+   wide as its sums, and bf16 may have f32 weights. types: in, wei, out. */
 CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op);
@@ -357,7 +357,7 @@ CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
     return good;
 }
 
-/* fp8 in and weights; gradients that are read may be wider, and whatever is written. */
+/* Is it a row with fp8 in and weights? Gradients that are read may be wider, and so may what is written. */
 CKCI_FN int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op), good = 1;
@@ -497,7 +497,8 @@ CKCI_FN void ckci_accumulate(ckci_conv *r)
     r->dbias.op.kind = CKCONV_BIAS;
 }
 
-/* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
+/* Do channels lie side by side? Those of a group must, and where a group has one channel, the groups must,
+   except those of weights. */
 CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
 {
     int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
@@ -509,8 +510,8 @@ CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, in
     return ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
 }
 
-/* All of a convolution's tensors. With few channels planes are what a group, or a tensor of one channel, has
-   side by side. */
+/* Checks the same of all tensors of a convolution. With few channels it looks for planes: a group, or a
+   tensor of one channel, that has positions side by side. */
 CKCI_FN ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_last("in", &p->t[CKCI_IN], 0, err));

@@ -7,7 +7,7 @@
 #pragma once
 #include "plan/select.h"
 
-/* What a workspace of a caller's allows. */
+/* The limit of workspace that a call's own workspace sets: its bytes, or none at all (-1). */
 CKCI_FN int64_t ckci_allowed(const void *workspace, size_t bytes)
 {
     return !workspace || bytes == 0                     ? -1
@@ -15,8 +15,8 @@ CKCI_FN int64_t ckci_allowed(const void *workspace, size_t bytes)
                                                         : CKCI_MAX_BYTES;
 }
 
-/* Plan, then run. A workspace that is too small for the best plan selects one that it holds; engine ref needs
-   none. which: the description that the operation must have. */
+/* Plans, then runs. A workspace that is too small for the best plan selects a plan that it holds; engine ref
+   needs none. which: the description that the operation must have. */
 CKCI_FN ckconv_status ckci_call(ckconv_engine engine, ckconv_op op, int32_t which, const void *desc,
                                 const ckconv_args *args, void *workspace, size_t bytes, void *stream,
                                 ckconv_error *err)

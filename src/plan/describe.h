@@ -26,7 +26,7 @@ CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckco
     return ckci_append_sizes(text, size, at, " stride ", d->stride, d->ndim);
 }
 
-/* dbias, and how a GPU's plan computes it. */
+/* The clause about dbias: its type, and how a GPU's plan computes it. */
 CKCI_FN size_t ckci_describe_bias(char *text, size_t size, size_t at, const ckconv_plan *plan,
                                   const ckci_problem *p)
 {
@@ -38,7 +38,7 @@ CKCI_FN size_t ckci_describe_bias(char *text, size_t size, size_t at, const ckco
                                                   : ", a pass over dout before");
 }
 
-/* One clause for ckconv_plan_describe: why this family. */
+/* One clause for ckconv_plan_describe, of a host engine: why this family was taken. */
 CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
 {
     switch (family) {
@@ -65,7 +65,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     }
 }
 
-/* Why the planner took this one; rates are the planner's model, not measurements. */
+/* The same of a GPU's plan. What it says of speed comes from the planner's model, not from measurements. */
 CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                                  const ckci_instance *instance)
 {
@@ -121,7 +121,8 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     }
 }
 
-/* Is the epilogue computed element by element? (bwd_weight: it acts on few numbers.) */
+/* The clause about an epilogue that is computed element by element. bwd_weight needs none: its epilogue acts
+   on few numbers. */
 CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
 {
     ckci_gpu_target target;
@@ -136,8 +137,8 @@ CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem
                  "one number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16";
 }
 
-/* A text to which launches add the names of their kernels, but for the two that stand last in it: they take
-   turns where a plan has many launches. */
+/* A text to which launches add the names of their kernels. A name that is one of the last two in it is not
+   added again: where a plan has many launches, two kernels take turns. */
 typedef struct ckci_name_list {
     char *text;
     size_t size, at;
@@ -158,8 +159,8 @@ CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, c
     return CKCONV_OK;
 }
 
-/* The kernels that run where all tensors (but mid and saved statistics) are there and aligned: at an address
-   that nothing reads. */
+/* Appends the kernels that run where all tensors (but mid and saved statistics) are given and aligned. The
+   address is made up, and nothing reads there. */
 CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, const ckci_instance *instance,
                                    char *text, size_t size, size_t at)
 {
@@ -178,7 +179,8 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
     return ckci_list_launches(plan, instance, p, &a, place, &e, NULL) == CKCONV_OK ? list.at : at;
 }
 
-/* What a limit costs: the plan that would be made without one, where that takes more workspace. */
+/* Appends what a limit of workspace costs: it names the workspace of the plan that would be made without
+   one, where that takes more. */
 CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t size, size_t at)
 {
     ckconv_plan free_plan;

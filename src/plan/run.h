@@ -30,7 +30,7 @@ CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
     return ckci_make_plan_of(plan, op, CKCI_DESC_GROUPNORM, desc, options, device, err);
 }
 
-/* plan_again, with one instance by index or -1 */
+/* ckconv_plan_again for one instance by its index, or for any (-1). */
 CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base,
                                       const ckconv_options *options, int32_t only, ckconv_error *err)
 {
@@ -80,8 +80,8 @@ CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, co
     b->shape = shape;
 }
 
-/* All buffers of a plan's operation, from its row and the arguments; pointers go into the problem's tensors.
-   list has room for 20. */
+/* Lists all buffers of a plan's operation, from its row and the arguments; pointers also go into the
+   problem's tensors. list has room for 20. */
 CKCI_FN int ckci_list_buffers(const ckconv_plan *plan, ckci_problem *p, const ckconv_args *args,
                               ckci_buffer *list)
 {
@@ -114,8 +114,8 @@ CKCI_FN int ckci_list_buffers(const ckconv_plan *plan, ckci_problem *p, const ck
     return count;
 }
 
-/* May these overlap? Only a D tensor and the tensor whose epilogue reads it, with the same elements in the
-   same places: each is read just before it is written. */
+/* May these two overlap? Only a D tensor and the tensor whose epilogue reads it may, with the same type and
+   strides: each element is read just before it is written. */
 CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 {
     return written->takes_d && written->p == read->p && read->is_d &&
@@ -124,9 +124,9 @@ CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 }
 
 /* Do two strided tensors whose spans overlap share no element, because they lie in different slices of a
-   common period (channels 0..7 and 8..15 of one NHWC buffer)? Tried for each stride of either as the smallest
-   one of the period: all larger strides must be multiples of it, and what the smaller ones address must not
-   meet. */
+   common period (channels 0..7 and 8..15 of one NHWC buffer)? Each stride of either tensor is tried as the
+   smallest one of the period: all larger strides must be multiples of the period, and what the smaller ones
+   address must not meet. */
 CKCI_FN int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
 {
     const ckci_tensor *t[2];
@@ -197,7 +197,7 @@ CKCI_FN ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, c
     return CKCONV_OK;
 }
 
-/* What a row says of arguments that may be NULL: BOTH or none; one result at least. */
+/* Checks what a row says of arguments that may be NULL: both of BOTH or none, and at least one result. */
 CKCI_FN ckconv_status ckci_check_missing(ckconv_op op, const ckconv_args *args, ckconv_error *err)
 {
     char list[160] = "";
@@ -225,8 +225,8 @@ CKCI_FN ckconv_status ckci_check_missing(ckconv_op op, const ckconv_args *args, 
     return results ? CKCONV_OK : ckci_fail(err, CKCONV_ERR_NULL, "%s are all NULL: nothing to do", list);
 }
 
-/* Everything that is checked before anything is touched: *p gets the problem with its pointers, *ws the
-   aligned workspace. */
+/* Checks everything before anything is touched. *p becomes the problem with its pointers, *ws the aligned
+   workspace. */
 CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                      size_t workspace_bytes, ckci_problem *p, unsigned char **ws,
                                      ckconv_error *err)
@@ -260,8 +260,8 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     return CKCONV_OK;
 }
 
-/* Were the launches of a run looked at when it was planned? They were for all results, and for pointers that
-   are aligned to 16 bytes. */
+/* Were the launches of this run looked at when it was planned? The planner looked at those for all results,
+   and for pointers that are aligned to 16 bytes. */
 CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
 {
     uintptr_t low = 0;
@@ -277,7 +277,8 @@ CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
     return low % 16 == 0 && (!ckci_has_bias(plan, p) || p->conv.t[ckci_written(plan->op)].p);
 }
 
-/* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
+/* Launches all kernels of a run. Each launch is looked at first, so that what cannot be launched is refused
+   before the first kernel starts. */
 CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
                                  const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
                                  void *stream, ckconv_error *err)

@@ -9,7 +9,8 @@
 #include "plan/instances.h"
 #include "core/axes.h"
 
-/* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
+/* The problem with all axes of the description, as callers are told of it. Plans are made and run for what
+   ckci_drop_axes leaves. */
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_op(op, err));
@@ -68,11 +69,11 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
     return CKCONV_OK;
 }
 
-/* What every GPU gives a block; kernels of the vector, direct and group norm families use no more, unless the
-   planner has looked. */
+/* LDS that every GPU gives a block. Kernels of the vector, direct and group norm families use no more than
+   this, unless the planner has asked how much there is. */
 enum { CKCI_LEAST_LDS = 49152 };
 
-/* A GPU has the name of one of its vendor's, and the waves of its row. */
+/* Checks that a GPU's name is one of its vendor's, and that its waves are those of the name's row. */
 CKCI_FN ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
 {
     const ckci_architecture *row = ckci_find_architecture(d->arch);
@@ -143,7 +144,7 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
     return CKCONV_OK;
 }
 
-/* FLOP and least traffic. */
+/* Adds the FLOP of a convolution, and the bytes of its tensors, each moved once. */
 CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
 {
     int64_t f = 2;
@@ -210,16 +211,17 @@ CKCI_FN int ckci_known_name(const char *name)
     return ckci_same_text(name, "dl");
 }
 
-/* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far
-   longer. Results do not depend on it. */
+/* How many threads are worth their start. A small problem is done before a team of threads has met, and
+   waiting for a team on a busy machine takes far longer. Results do not depend on the number. */
 CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
     double most = cost / (double)CKCI_THREAD_COST;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
 }
 
-/* Can the device make all launches of a plan? Counts them, as if every optional result but mid were asked
-   for, and statistics were saved. Addresses are made up: nothing reads there. */
+/* Counts the launches of a plan, and refuses the plan if the device cannot make one of them. Every optional
+   result but mid is taken to be asked for, and statistics to be saved. Addresses are made up, and nothing
+   reads there. */
 CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
                                         const ckci_instance *instance, ckconv_error *err)
 {
@@ -244,8 +246,8 @@ CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p
     return CKCONV_OK;
 }
 
-/* How much an instance's refusal tells: 0 where it is made for other sums, another matrix unit or another
-   CPU, 1 for a matrix unit, 2 for the rest. */
+/* How much an instance's refusal tells the caller: 0 where the instance is made for other sums, another
+   matrix unit or another CPU, 1 for an instance of a matrix unit, 2 for the others. */
 CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
 {
     int matrix =
@@ -261,8 +263,8 @@ CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, co
     return matrix ? 1 : 2;
 }
 
-/* Of all refusals the first one of the highest rank is told, in a rank one for want of workspace before all
-   others: it could run. */
+/* Keeps the refusal that is told: the first one of the highest rank. Within a rank, a refusal for want of
+   workspace comes before all others, since such an instance could run. */
 CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
 {
     if (why) {
@@ -274,7 +276,7 @@ CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckcon
     }
 }
 
-/* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
+/* Writes the cheapest instance that fits into *plan, which holds op, engine, device and description. */
 CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double *cost, ckconv_error *err)
 {
@@ -376,9 +378,10 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
     return CKCONV_OK;
 }
 
-/* A CPU plan under a limit may have its workspace on the stack instead: where the whole block is enough, and
-   is so whatever the number of threads: of a group norm, whose workspace does not depend on it, and of what
-   is too small for two. It does where that costs no more than what the limit leaves. */
+/* Gives a CPU plan under a limit its workspace on the stack instead, where the block there is enough
+   whatever the number of threads. That holds for a group norm, whose workspace does not depend on the
+   number, and for problems that are too small for two threads. The stack is taken only where the plan for it
+   costs no more than what the limit leaves. */
 CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double cost)
 {
@@ -430,8 +433,8 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
     return instance->list(part, &one, &none, ws, &instance->tile, e, err);
 }
 
-/* A plan that was refused is all zero but for a version that no header has, and its member u, which holds
-   why: a run of it says so again. */
+/* A plan that was refused is all zero but for two members: a version that no header has, and u, which holds
+   the reason. A run of such a plan tells the reason again. */
 CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
 {
     if (plan) {
@@ -445,7 +448,7 @@ CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ck
     return why->status;
 }
 
-/* Was it? Then *why. */
+/* Was this plan refused? If so, *why is the reason. */
 CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 {
     if (!plan || plan->magic != 0 || plan->version != CKCI_REFUSED) {
@@ -456,7 +459,8 @@ CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
     return 1;
 }
 
-/* A checked problem as engines see it: without axes that are nothing, patches as rows of channels. */
+/* Turns a checked problem into what engines see: axes of one position are gone, and patches are rows of
+   channels. */
 CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
 {
     int conv = ckci_desc_of(plan->op) == CKCI_DESC_CONV;
@@ -469,7 +473,7 @@ CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
     }
 }
 
-/* What the running build holds, as a number: a plan of another build may need what this one lacks. */
+/* What this build holds, as a number. A plan of another build may need what this one lacks. */
 enum {
     CKCI_BUILD_HOLDS = CKCI_HAS_F64 | CKCI_HAS_F32 << 1 | CKCI_HAS_F16 << 2 | CKCI_HAS_BF16 << 3 |
                        CKCI_HAS_I8 << 4 | CKCI_HAS_FP8 << 5 | CKCI_HAS_FWD << 6 | CKCI_HAS_BWD_DATA << 7 |
@@ -477,8 +481,9 @@ enum {
                        CKCI_HAS_CHANNELS_FIRST << 11 | CKCI_HAS_DEPTHWISE << 12 | CKCI_HAS_CPU << 13
 };
 
-/* A number of a plan, of its instance's name and of what the build holds: an index, or a launch, may mean
-   something else elsewhere. A word that changes changes it, as each step is one-to-one. */
+/* A checksum of a plan, of its instance's name and of what the build holds: an index or a launch may mean
+   something else in another build. Each step is one-to-one, so that a single changed word changes the
+   checksum. */
 CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
 {
     ckconv_plan copy;
@@ -501,7 +506,7 @@ CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
     return sum[0];
 }
 
-/* What ckci_make_plan does. *out is all zero after a failure. */
+/* The work of ckci_make_plan. *out is all zero after a failure. */
 CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
                                     ckci_problem *problem, ckconv_error *err)

@@ -317,7 +317,7 @@ template <int V, int WAVE, int GAP> struct ckci_k_depth_stripes {
                     if constexpr (ASYNC) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
                         if (i < all) {
-                            ckci_k_copy_late<2 * V>(to[j], p, inside);
+                            ckci_k_copy_async<2 * V>(to[j], p, inside);
                         }
 #endif
                     } else {

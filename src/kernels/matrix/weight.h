@@ -689,11 +689,7 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
 /* The block's number, of which the compiler is not to know more: what follows from it is not kept. */
 CKCI_K_FN int32_t ckci_k_block_again()
 {
-#if defined(__CUDA_ARCH__)
-    return ckci_k_again((int32_t)blockIdx.x);
-#else
-    return ckci_k_afresh((int32_t)blockIdx.x);
-#endif
+    return ckci_k_uniform_again((int32_t)blockIdx.x);
 }
 
 /* What a block has of a tile: positions from .. to - 1, whose sums go to part `part`. */
