@@ -3975,6 +3975,17 @@ CKCI_FN const void *ckci_pointer(const ckconv_args *args, const ckci_arg_row *ro
     return p;
 }
 
+/* The pointer for the tensor that a convolution writes; NULL: only dbias is wanted. */
+CKCI_FN const void *ckci_result(const ckconv_args *args, ckconv_op op)
+{
+    const ckci_operation *row = ckci_find_operation(op);
+    const ckci_arg_row *a = row->args;
+    while (a->name && a->which != row->written) {
+        a++;
+    }
+    return a->name ? ckci_pointer(args, a) : NULL;
+}
+
 /* Is the operation one of those that have this description? */
 CKCI_FN ckconv_status ckci_check_desc(ckconv_op op, int32_t desc, ckconv_error *err)
 {
@@ -22087,10 +22098,10 @@ CKCI_FN ckconv_status ckci_list_launches(const ckconv_plan *plan, const ckci_ins
                                          const ckci_emitter *e, ckconv_error *err)
 {
     if (ckci_has_bias(plan, p)) {
-        if (!plan->tune[CKCI_TUNE_BIAS] || !args->dwei) {
+        if (!plan->tune[CKCI_TUNE_BIAS] || !ckci_result(args, plan->op)) {
             CKCI_TRY(ckci_emit_bias(plan, &p->conv, ws, e, err));
         }
-        if (!args->dwei) {
+        if (!ckci_result(args, plan->op)) {
             return CKCONV_OK;
         }
     }
@@ -23424,7 +23435,7 @@ CKCI_FN int ckci_list_buffers(const ckconv_plan *plan, ckci_problem *p, const ck
 {
     const ckci_operation *row = ckci_find_operation(plan->op);
     int32_t desc = row->desc;
-    int count = 0, dbias = desc == CKCI_DESC_CONV && p->conv.dbias.dtype && !args->dwei; /* dbias alone */
+    int count = 0, dbias = ckci_has_bias(plan, p) && !ckci_result(args, plan->op); /* dbias alone */
     for (const ckci_arg_row *a = row->args; a->name; a++) {
         const void *at = ckci_pointer(args, a);
         ckci_found f;
@@ -23672,7 +23683,7 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
                          (int)plan->device.features, (int)ckci_cpu_features());
     }
     ckci_run_bias(plan, &p, ws, instance->features);
-    if (ckci_has_bias(plan, &p) && !args->dwei) {
+    if (ckci_has_bias(plan, &p) && !ckci_result(args, plan->op)) {
         return ckci_ok(err);
     }
     if (plan->tune[CKCI_TUNE_STACK] > 0) {

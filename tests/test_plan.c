@@ -1537,9 +1537,11 @@ static void test_arguments(int row)
         p.u.pair.num_d = 1;
         p.u.pair.op_out.kind = CKCONV_BIAS;
     } else if (!is_norm(op)) {
-        ckconv_element_op *const op_of[] = {&p.u.conv.op_out, &p.u.conv.op_in, &p.u.conv.op_wei};
+        ckconv_element_op *epilogue = op == CKCONV_BWD_DATA     ? &p.u.conv.op_in
+                                      : op == CKCONV_BWD_WEIGHT ? &p.u.conv.op_wei
+                                                                : &p.u.conv.op_out;
         p.u.conv.num_d = 1;
-        op_of[op - CKCONV_FWD]->kind = CKCONV_BIAS;
+        epilogue->kind = CKCONV_BIAS;
         p.u.conv.dbias = CKCONV_F32;
     }
     if (!CHECK_OK(plan_problem(&plan, &p, &ref, NULL, &err), err)) {

@@ -133,6 +133,17 @@ CKCI_FN const void *ckci_pointer(const ckconv_args *args, const ckci_arg_row *ro
     return p;
 }
 
+/* The pointer for the tensor that a convolution writes; NULL: only dbias is wanted. */
+CKCI_FN const void *ckci_result(const ckconv_args *args, ckconv_op op)
+{
+    const ckci_operation *row = ckci_find_operation(op);
+    const ckci_arg_row *a = row->args;
+    while (a->name && a->which != row->written) {
+        a++;
+    }
+    return a->name ? ckci_pointer(args, a) : NULL;
+}
+
 /* Is the operation one of those that have this description? */
 CKCI_FN ckconv_status ckci_check_desc(ckconv_op op, int32_t desc, ckconv_error *err)
 {

@@ -58,7 +58,7 @@ template <class T> CKCI_K_FN const T &ckci_k_late(const T &x)
 }
 
 /* The same in a loop, where each pass loads them once more. */
-template <class T> CKCI_K_FN const T &ckci_k_again(const T &x)
+template <class T> CKCI_K_FN const T &ckci_k_late_again(const T &x)
 {
     return ckci_k_opaque_argument<true>(x);
 }

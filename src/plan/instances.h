@@ -456,10 +456,10 @@ CKCI_FN ckconv_status ckci_list_launches(const ckconv_plan *plan, const ckci_ins
                                          const ckci_emitter *e, ckconv_error *err)
 {
     if (ckci_has_bias(plan, p)) {
-        if (!plan->tune[CKCI_TUNE_BIAS] || !args->dwei) {
+        if (!plan->tune[CKCI_TUNE_BIAS] || !ckci_result(args, plan->op)) {
             CKCI_TRY(ckci_emit_bias(plan, &p->conv, ws, e, err));
         }
-        if (!args->dwei) {
+        if (!ckci_result(args, plan->op)) {
             return CKCONV_OK;
         }
     }

@@ -87,7 +87,7 @@ CKCI_FN int ckci_list_buffers(const ckconv_plan *plan, ckci_problem *p, const ck
 {
     const ckci_operation *row = ckci_find_operation(plan->op);
     int32_t desc = row->desc;
-    int count = 0, dbias = desc == CKCI_DESC_CONV && p->conv.dbias.dtype && !args->dwei; /* dbias alone */
+    int count = 0, dbias = ckci_has_bias(plan, p) && !ckci_result(args, plan->op); /* dbias alone */
     for (const ckci_arg_row *a = row->args; a->name; a++) {
         const void *at = ckci_pointer(args, a);
         ckci_found f;
@@ -335,7 +335,7 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
                          (int)plan->device.features, (int)ckci_cpu_features());
     }
     ckci_run_bias(plan, &p, ws, instance->features);
-    if (ckci_has_bias(plan, &p) && !args->dwei) {
+    if (ckci_has_bias(plan, &p) && !ckci_result(args, plan->op)) {
         return ckci_ok(err);
     }
     if (plan->tune[CKCI_TUNE_STACK] > 0) {
