@@ -850,6 +850,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef BM
 #pragma push_macro("BN")
 #undef BN
+#pragma push_macro("BOTH")
+#undef BOTH
 #pragma push_macro("BUFFERS")
 #undef BUFFERS
 #pragma push_macro("BWD_DATA")
@@ -870,6 +872,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef CDNA3
 #pragma push_macro("CDNA4")
 #undef CDNA4
+#pragma push_macro("CHANNEL")
+#undef CHANNEL
 #pragma push_macro("CHANNELS")
 #undef CHANNELS
 #pragma push_macro("CHUNK")
@@ -882,8 +886,12 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef CLAMP_BWD
 #pragma push_macro("COLUMNS")
 #undef COLUMNS
+#pragma push_macro("CONV")
+#undef CONV
 #pragma push_macro("CONVERT")
 #undef CONVERT
+#pragma push_macro("CONV_CONV")
+#undef CONV_CONV
 #pragma push_macro("CONV_CONV_FWD")
 #undef CONV_CONV_FWD
 #pragma push_macro("CONV_I8")
@@ -898,12 +906,16 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef CURVED
 #pragma push_macro("D")
 #undef D
+#pragma push_macro("DBIAS")
+#undef DBIAS
 #pragma push_macro("DEEP")
 #undef DEEP
 #pragma push_macro("DEPTH")
 #undef DEPTH
 #pragma push_macro("DEPTH_MATRIX")
 #undef DEPTH_MATRIX
+#pragma push_macro("DIN")
+#undef DIN
 #pragma push_macro("DIRECT")
 #undef DIRECT
 #pragma push_macro("DOWN")
@@ -1024,6 +1036,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef I
 #pragma push_macro("I8")
 #undef I8
+#pragma push_macro("IN")
+#undef IN
 #pragma push_macro("INNER")
 #undef INNER
 #pragma push_macro("IS_ACROSS")
@@ -1072,6 +1086,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef MERGE
 #pragma push_macro("MFMA")
 #undef MFMA
+#pragma push_macro("MID")
+#undef MID
 #pragma push_macro("MMA")
 #undef MMA
 #pragma push_macro("MN")
@@ -1090,6 +1106,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef N1
 #pragma push_macro("NARROW")
 #undef NARROW
+#pragma push_macro("NEEDED")
+#undef NEEDED
 #pragma push_macro("NONE")
 #undef NONE
 #pragma push_macro("NORM")
@@ -1116,6 +1134,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ONES
 #pragma push_macro("OPS")
 #undef OPS
+#pragma push_macro("OPTIONAL")
+#undef OPTIONAL
 #pragma push_macro("OUT")
 #undef OUT
 #pragma push_macro("OUTSIDE")
@@ -1294,6 +1314,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef STAGE
 #pragma push_macro("STAGES")
 #undef STAGES
+#pragma push_macro("STAT")
+#undef STAT
 #pragma push_macro("STEP")
 #undef STEP
 #pragma push_macro("STEPS")
@@ -1364,6 +1386,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef UNFUSED
 #pragma push_macro("UNIT")
 #undef UNIT
+#pragma push_macro("UNLESS_DBIAS")
+#undef UNLESS_DBIAS
 #pragma push_macro("USUAL")
 #undef USUAL
 #pragma push_macro("V")
@@ -1380,6 +1404,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef WAVE
 #pragma push_macro("WAVES")
 #undef WAVES
+#pragma push_macro("WEI")
+#undef WEI
+#pragma push_macro("WEI1")
+#undef WEI1
 #pragma push_macro("WEIGHT")
 #undef WEIGHT
 #pragma push_macro("WEIGHT_DEPTH_")
@@ -1416,6 +1444,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef WN
 #pragma push_macro("WORDS")
 #undef WORDS
+#pragma push_macro("WRITTEN")
+#undef WRITTEN
 #pragma push_macro("X")
 #undef X
 #pragma push_macro("XO")
@@ -1593,7 +1623,7 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #define CKCI_ONLY_OPS 0
 #endif
 
-/* Is it there; if not, the switch that drops it. */
+/* For each class: is it in this build, and if not, which switch drops it? */
 #if defined(CKCONV_NO_F64)
 #define CKCI_HAS_F64 0
 #define CKCI_WHY_F64 "CKCONV_NO_F64"
@@ -1781,7 +1811,7 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #define CKCI_PART_4 1
 #endif
 
-/* Of numbers that are 0 or 1 */
+/* Logic of numbers that are 0 or 1. */
 #define CKCI_JOIN(A, B) CKCI_JOIN_TOKENS(A, B)
 #define CKCI_JOIN_TOKENS(A, B) A##B
 #define CKCI_AND(A, B) CKCI_AND_TOKENS(A, B)
@@ -1945,7 +1975,8 @@ enum { CKCI_STACK = CKCONV_STACK_BYTES / 4096 * 4096 };
 #else
 enum { CKCI_STACK = 65536 };
 #endif
-/* And the workspace of a group norm there: 8,256 bytes of its backward pass fit the default. */
+/* Bytes of the stack that the workspace of a group norm may take: the 8,256 bytes of its backward pass fit
+   the default. */
 enum { CKCI_LITTLE_STACK = CKCI_STACK / 7 / 64 * 64 };
 enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655 };
 
@@ -1971,6 +2002,25 @@ CKCI_FN ckconv_status ckci_ok(ckconv_error *err)
         err->text[0] = 0;
     }
     return CKCONV_OK;
+}
+
+/* Appends to a text that may be cut; returns the length that it would have. */
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
+{
+    char piece[256];
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(piece, sizeof piece, format, list);
+    va_end(list);
+    size_t length = n < 0 ? 0 : n < (int)sizeof piece ? (size_t)n : sizeof piece - 1;
+    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
+        text[at + i] = piece[i];
+    }
+    if (size > 0) {
+        text[at + length < size ? at + length : size - 1] = 0;
+    }
+    return at + length;
 }
 
 CKCI_FN int ckci_same_text(const char *a, const char *b)
@@ -2069,8 +2119,8 @@ CKCI_INLINE float ckci_bits_float(uint32_t u)
     return x;
 }
 
-/* x, rounded to its type and unknown to the compiler: sums that give back what rounding took hold with
-   -ffast-math, too, and on x87. */
+/* Rounds x to its type, and hides from the compiler where it comes from: sums that give back what rounding
+   took hold with -ffast-math, too, and on x87. */
 CKCI_INLINE double ckci_as_written(double x)
 {
 #if defined(__GNUC__) || defined(__clang__)
@@ -2086,7 +2136,7 @@ CKCI_INLINE double ckci_as_written(double x)
 #endif
 }
 
-/* By their bits: -ffinite-math-only takes x == x for true. */
+/* Compares bits: -ffinite-math-only takes x == x for true. */
 CKCI_INLINE int ckci_is_nan(double x)
 {
     uint64_t u;
@@ -2136,9 +2186,9 @@ CKCI_FN const ckci_format *ckci_find_format(ckconv_dtype dtype)
     }
 }
 
-/* One rounding, to nearest even, from the exact double. Finite overflow: infinity, or the largest finite
-   value where the format saturates. Infinity: itself, else NaN in FNUZ formats, else the largest finite
-   value. */
+/* Rounds once, to nearest even, from the exact double. A finite value that overflows becomes infinity, or
+   the largest finite value where the format saturates. Infinity stays; in formats without it, it becomes NaN
+   (FNUZ) or the largest finite value. */
 CKCI_FN uint32_t ckci_encode(const ckci_format *f, double x)
 {
     uint64_t u;
@@ -2478,7 +2528,7 @@ enum {
 
 typedef struct ckci_element_row {
     ckconv_element kind;
-    const char *name;
+    const char *name, *label; /* relu, RELU */
     int32_t sum, least, most;
     ckconv_element act;
     int32_t alpha, beta;
@@ -2488,7 +2538,7 @@ typedef struct ckci_element_row {
 CKCI_FN const ckci_element_row *ckci_element_at(int32_t index)
 {
 #define CKCI_ROW(NAME, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA)                                             \
-    {CKCONV_##NAME, #TEXT, CKCI_SUM_##SUM, LEAST, MOST, CKCONV_##ACT, ALPHA, BETA},
+    {CKCONV_##NAME, #TEXT, #NAME, CKCI_SUM_##SUM, LEAST, MOST, CKCONV_##ACT, ALPHA, BETA},
     static const ckci_element_row rows[] = {CKCI_ELEMENTS(CKCI_ROW)};
 #undef CKCI_ROW
     return index >= 0 && index < (int32_t)(sizeof rows / sizeof rows[0]) ? &rows[index] : NULL;
@@ -2502,6 +2552,63 @@ CKCI_FN const ckci_element_row *ckci_find_element(ckconv_element kind)
         row = ckci_element_at(i);
     }
     return row;
+}
+
+/* The kinds that belong to any tensor, or to the written one alone, in ranges: "16 to 28 or 32 to 36". */
+CKCI_FN void ckci_element_kinds(int written, char *text, size_t size)
+{
+    const ckci_element_row *row, *next;
+    size_t at = 0;
+    for (int32_t i = 0, from = -1; (row = ckci_element_at(i)) != NULL; i++) {
+        if ((row->sum >= CKCI_SUM_BILINEAR) != written) {
+            continue;
+        }
+        next = ckci_element_at(i + 1);
+        from = from < 0 ? row->kind : from;
+        if (!next || next->kind != row->kind + 1 || (next->sum >= CKCI_SUM_BILINEAR) != written) {
+            at = ckci_append(text, size, at, "%s%d to %d", at > 0 ? " or " : "", (int)from, (int)row->kind);
+            from = -1;
+        }
+    }
+}
+
+/* Does a group norm fuse this activation? Those that have a gradient and take no parameters. */
+CKCI_FN int ckci_norm_has(ckconv_element act)
+{
+    const ckci_element_row *row;
+    for (int32_t i = 0; (row = ckci_element_at(i)) != NULL; i++) {
+        if (row->act == act && row->sum == CKCI_SUM_GRADIENT && !row->alpha) {
+            return 1;
+        }
+    }
+    return act == CKCONV_PASS;
+}
+
+/* Their labels, or their numbers: "CKCONV_PASS, _RELU or _GELU", "0, 2, 6". */
+CKCI_FN void ckci_norm_acts(int numbers, char *text, size_t size)
+{
+    const ckci_element_row *row;
+    int count = 0, left = 0;
+    size_t at = 0;
+    for (int32_t i = 0; (row = ckci_element_at(i)) != NULL; i++) {
+        left += row->kind == row->act && ckci_norm_has(row->kind);
+    }
+    for (int32_t i = 0; (row = ckci_element_at(i)) != NULL; i++) {
+        if (row->kind != row->act || !ckci_norm_has(row->kind)) {
+            continue;
+        }
+        if (numbers) {
+            at = ckci_append(text, size, at, "%s%d", count > 0 ? ", " : "", (int)row->kind);
+        } else {
+            at = ckci_append(text, size, at, "%s%s_%s",
+                             count == 0  ? ""
+                             : left == 1 ? " or "
+                                         : ", ",
+                             count == 0 ? "CKCONV" : "", row->label);
+        }
+        count++;
+        left--;
+    }
 }
 
 /* Activations, their derivatives and whole operations, once in float and once in double. num_d entries of d
@@ -2627,9 +2734,10 @@ typedef struct ckci_tensor {
   compilers. A name without a row is planned with portable kernels, so that new GPUs run before they are
   known.
 */
-/* One row each, all that host, kernels and tests know of it: name, vendor, matrix unit, threads of a wave,
-   compute units of a typical device, bytes of LDS that one block may ask for (NVIDIA: with the opt-in, as in
-   its table of compute capabilities), quirk. A name without a row gets the portable kernels. */
+/* One row for each architecture holds all that host, kernels and tests know of it: name, vendor, matrix
+   unit, threads of a wave, compute units of a typical device, bytes of LDS that one block may ask for
+   (NVIDIA: with the opt-in, as in its table of compute capabilities), quirk. A name without a row gets the
+   portable kernels. */
 #define CKCI_ARCHITECTURES(X)                                                                                \
     X(gfx900, AMD, NONE, 64, 64, 65536, NONE)                                                                \
     X(gfx906, AMD, NONE, 64, 60, 65536, NONE)                                                                \
@@ -3741,6 +3849,175 @@ CKCI_FN void ckci_set_kernel(ckci_launch *l, int32_t kernel)
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>core-ops
+  Operations: the table of them, one row each. A row says which description the operation has, which tensor of
+  a convolution it writes, what its sums run over, and all that a run is given: which members of ckconv_args
+  it reads, which it writes, and which may be NULL. Names, checks of descriptions and of runs, plans and texts
+  take their answers from here; an engine knows only the operations that it computes.
+*/
+/* The three tensors of a convolution, by index: CKCONV_TENSOR_IN, _WEI and _OUT. */
+enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
+/* The description of an operation, a member of a plan's u and of ckci_problem. */
+enum { CKCI_DESC_CONV = 1, CKCI_DESC_CONV_CONV = 2, CKCI_DESC_GROUPNORM = 3 };
+/* What a sum runs over: the channels and taps that one output reads; all positions of a batch; a group's
+   channels and positions. */
+enum { CKCI_OVER_TAPS = 1, CKCI_OVER_POSITIONS = 2, CKCI_OVER_SLABS = 3 };
+/* May an argument be NULL? NEEDED no; OPTIONAL yes; BOTH yes, with the next one of BOTH; UNLESS_DBIAS where
+   dbias is all that is wanted. Where all results are OPTIONAL, one must be there. */
+enum { CKCI_NEEDED = 0, CKCI_OPTIONAL = 1, CKCI_BOTH = 2, CKCI_UNLESS_DBIAS = 3 };
+enum { CKCI_READ = 0, CKCI_WRITTEN = 1 };
+
+/* Name, text, its switch (>>core-switches), description; of a convolution the tensor that is written and
+   the activations that are read, whose type decides that of sums; what sums run over; arguments in the order
+   in which they are checked: member of ckconv_args, tensor (CKCONV_TENSOR_...), read or written, need. */
+/* clang-format off */
+#define CKCI_OPERATIONS(X)                                                                                   \
+    X(FWD, fwd, FWD, CONV, OUT, IN, TAPS,                                                                    \
+      CKCI_ARG(in, IN, READ, NEEDED) CKCI_ARG(wei, WEI, READ, NEEDED) CKCI_ARG(out, OUT, WRITTEN, NEEDED)    \
+      CKCI_D_ARGS(NEEDED))                                                                                   \
+    X(BWD_DATA, bwd_data, BWD_DATA, CONV, IN, OUT, TAPS,                                                     \
+      CKCI_ARG(din, IN, WRITTEN, NEEDED) CKCI_ARG(wei, WEI, READ, NEEDED) CKCI_ARG(dout, OUT, READ, NEEDED)  \
+      CKCI_D_ARGS(NEEDED))                                                                                   \
+    X(BWD_WEIGHT, bwd_weight, BWD_WEIGHT, CONV, WEI, IN, POSITIONS,                                          \
+      CKCI_ARG(in, IN, READ, UNLESS_DBIAS) CKCI_ARG(dwei, WEI, WRITTEN, UNLESS_DBIAS)                        \
+      CKCI_ARG(dout, OUT, READ, NEEDED) CKCI_D_ARGS(UNLESS_DBIAS)                                            \
+      CKCI_ARG(dbias, DBIAS, WRITTEN, NEEDED))                                                               \
+    X(CONV_CONV_FWD, conv_conv_fwd, CONV_CONV, CONV_CONV, OUT, IN, TAPS,                                     \
+      CKCI_ARG(in, IN, READ, NEEDED) CKCI_ARG(wei, WEI, READ, NEEDED) CKCI_ARG(mid, MID, WRITTEN, OPTIONAL)  \
+      CKCI_ARG(wei1, WEI1, READ, NEEDED) CKCI_ARG(out, OUT, WRITTEN, NEEDED) CKCI_D_ARGS(NEEDED)             \
+      CKCI_ARG(scale, CHANNEL, READ, OPTIONAL) CKCI_ARG(shift, CHANNEL, READ, OPTIONAL))                     \
+    X(GROUPNORM_FWD, groupnorm_fwd, GROUPNORM, GROUPNORM, OUT, IN, SLABS,                                    \
+      CKCI_ARG(in, IN, READ, NEEDED) CKCI_ARG(out, OUT, WRITTEN, NEEDED)                                     \
+      CKCI_ARG(gamma, CHANNEL, READ, OPTIONAL) CKCI_ARG(beta, CHANNEL, READ, OPTIONAL)                       \
+      CKCI_ARG(mean, STAT, WRITTEN, OPTIONAL) CKCI_ARG(inv_std, STAT, WRITTEN, OPTIONAL))                    \
+    X(GROUPNORM_BWD, groupnorm_bwd, GROUPNORM, GROUPNORM, IN, OUT, SLABS,                                    \
+      CKCI_ARG(in, IN, READ, NEEDED) CKCI_ARG(dout, OUT, READ, NEEDED)                                       \
+      CKCI_ARG(gamma, CHANNEL, READ, OPTIONAL) CKCI_ARG(beta, CHANNEL, READ, OPTIONAL)                       \
+      CKCI_ARG(saved_mean, STAT, READ, BOTH) CKCI_ARG(saved_inv_std, STAT, READ, BOTH)                       \
+      CKCI_ARG(din, DIN, WRITTEN, OPTIONAL) CKCI_ARG(dgamma, CHANNEL, WRITTEN, OPTIONAL)                     \
+      CKCI_ARG(dbeta, CHANNEL, WRITTEN, OPTIONAL))
+/* clang-format on */
+
+/* One argument of an operation. */
+typedef struct ckci_arg_row {
+    const char *name; /* of the member of ckconv_args; NULL ends a row */
+    int32_t place;    /* that member's, in bytes */
+    int32_t which;    /* CKCONV_TENSOR_... */
+    int32_t written, need;
+} ckci_arg_row;
+
+typedef struct ckci_operation {
+    ckconv_op op;
+    const char *name, *text; /* CKCONV_FWD, fwd */
+    const char *why;         /* the switch that dropped it; NULL: none did */
+    int32_t desc, written, base, over;
+    ckci_arg_row args[12];
+} ckci_operation;
+
+/* Row `index` of the table; NULL behind its end. */
+CKCI_FN const ckci_operation *ckci_operation_at(int32_t index)
+{
+#define CKCI_ROW(NAME, TEXT, SWITCH, DESC, TO, BASE, OVER, ARGS)                                             \
+    {CKCONV_##NAME,     "CKCONV_" #NAME,  #TEXT,                                                             \
+     CKCI_WHY_##SWITCH, CKCI_DESC_##DESC, CKCI_##TO,                                                         \
+     CKCI_##BASE,       CKCI_OVER_##OVER, {ARGS{NULL, 0, 0, 0, 0}}},
+#define CKCI_ARG(MEMBER, TENSOR, USE, NEED)                                                                  \
+    {#MEMBER, (int32_t)offsetof(ckconv_args, MEMBER), CKCONV_TENSOR_##TENSOR, CKCI_##USE, CKCI_##NEED},
+#define CKCI_D_ARG(I, NEED)                                                                                  \
+    {"d[" #I "]", (int32_t)offsetof(ckconv_args, d[I]), CKCONV_TENSOR_D0 + I, CKCI_READ, CKCI_##NEED},
+#define CKCI_D_ARGS(NEED) CKCI_D_ARG(0, NEED) CKCI_D_ARG(1, NEED) CKCI_D_ARG(2, NEED) CKCI_D_ARG(3, NEED)
+    static const ckci_operation rows[] = {CKCI_OPERATIONS(CKCI_ROW)};
+#undef CKCI_ROW
+#undef CKCI_ARG
+#undef CKCI_D_ARG
+#undef CKCI_D_ARGS
+    return index >= 0 && index < (int32_t)(sizeof rows / sizeof rows[0]) ? &rows[index] : NULL;
+}
+
+/* The row of an operation; NULL: there is no such operation. */
+CKCI_FN const ckci_operation *ckci_find_operation(ckconv_op op)
+{
+    const ckci_operation *row = ckci_operation_at(0);
+    for (int32_t i = 1; row && row->op != op; i++) {
+        row = ckci_operation_at(i);
+    }
+    return row;
+}
+
+/* Which description it has, 0: there is no such operation. */
+CKCI_FN int32_t ckci_desc_of(ckconv_op op)
+{
+    const ckci_operation *row = ckci_find_operation(op);
+    return row ? row->desc : 0;
+}
+
+/* What its sums run over. */
+CKCI_FN int32_t ckci_sums_over(ckconv_op op)
+{
+    const ckci_operation *row = ckci_find_operation(op);
+    return row ? row->over : 0;
+}
+
+/* Which tensor of a convolution is written: CKCI_IN, CKCI_WEI or CKCI_OUT. */
+CKCI_FN int ckci_written(ckconv_op op)
+{
+    const ckci_operation *row = ckci_find_operation(op);
+    return row ? (int)row->written : CKCI_OUT;
+}
+
+/* Which activations of a convolution are read, of both the first: CKCI_IN or CKCI_OUT. */
+CKCI_FN int ckci_base(ckconv_op op)
+{
+    const ckci_operation *row = ckci_find_operation(op);
+    return row ? (int)row->base : CKCI_IN;
+}
+
+/* The pointer that a run was given for an argument. */
+CKCI_FN const void *ckci_pointer(const ckconv_args *args, const ckci_arg_row *row)
+{
+    const void *p;
+    memcpy(&p, (const char *)args + row->place, sizeof p);
+    return p;
+}
+
+/* The pointer for the tensor that a convolution writes; NULL: only dbias is wanted. */
+CKCI_FN const void *ckci_result(const ckconv_args *args, ckconv_op op)
+{
+    const ckci_operation *row = ckci_find_operation(op);
+    const ckci_arg_row *a = row->args;
+    while (a->name && a->which != row->written) {
+        a++;
+    }
+    return a->name ? ckci_pointer(args, a) : NULL;
+}
+
+/* Is the operation one of those that have this description? */
+CKCI_FN ckconv_status ckci_check_desc(ckconv_op op, int32_t desc, ckconv_error *err)
+{
+    char list[128] = "";
+    size_t at = 0;
+    const ckci_operation *row = ckci_operation_at(0);
+    int32_t left = 0;
+    for (int32_t i = 0; ckci_operation_at(i); i++) {
+        left += ckci_operation_at(i)->desc == desc;
+    }
+    for (int32_t i = 1; row; row = ckci_operation_at(i++)) {
+        if (row->desc == desc && row->op == op) {
+            return CKCONV_OK;
+        }
+        if (row->desc == desc) {
+            left--;
+            at = ckci_append(list, sizeof list, at, "%s (%d)%s", row->name, (int)row->op,
+                             left > 1    ? ", "
+                             : left == 1 ? " or "
+                                         : "");
+        }
+    }
+    return ckci_fail(err, CKCONV_ERR_ARGUMENT, "op is %d: must be %s", (int)op, list);
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>core-names
   Names of every enumeration, in one table each, and back; the text of a status; what this build holds. Texts
   of errors, plans and drivers take names from here and nowhere else. The first name of a value is the one
@@ -3844,18 +4121,6 @@ CKCI_FN const ckci_name *ckci_layout_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_op_names(void)
-{
-    static const ckci_name table[] = {{"fwd", CKCONV_FWD},
-                                      {"bwd_data", CKCONV_BWD_DATA},
-                                      {"bwd_weight", CKCONV_BWD_WEIGHT},
-                                      {"conv_conv_fwd", CKCONV_CONV_CONV_FWD},
-                                      {"groupnorm_fwd", CKCONV_GROUPNORM_FWD},
-                                      {"groupnorm_bwd", CKCONV_GROUPNORM_BWD},
-                                      {NULL, 0}};
-    return table;
-}
-
 CKCI_FN const ckci_name *ckci_engine_names(void)
 {
     static const ckci_name table[] = {{"auto", CKCONV_ENGINE_AUTO},
@@ -3888,12 +4153,17 @@ CKCONV_API ckconv_layout ckconv_layout_from_name(const char *name)
 
 CKCONV_API const char *ckconv_op_name(ckconv_op op)
 {
-    return ckci_name_of(ckci_op_names(), op);
+    const ckci_operation *row = ckci_find_operation(op);
+    return row ? row->text : NULL;
 }
 
 CKCONV_API ckconv_op ckconv_op_from_name(const char *name)
 {
-    return ckci_value_of(ckci_op_names(), name, 0);
+    const ckci_operation *row = ckci_operation_at(0);
+    for (int32_t i = 1; row && !ckci_same_text(row->text, name); i++) {
+        row = ckci_operation_at(i);
+    }
+    return row ? row->op : 0;
 }
 
 CKCONV_API const char *ckconv_element_name(ckconv_element kind)
@@ -3936,15 +4206,8 @@ CKCONV_API size_t ckconv_dtype_size(ckconv_dtype dtype)
 */
 /* What a layout is for. */
 enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
-/* The three tensors of a convolution, by index. */
-enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
-/* Channels per group on both sides, at most, of what counts as depthwise. */
+/* At most this many channels per group on both sides count as depthwise. */
 enum { CKCI_DEPTH_CHANNELS = 4 };
-
-CKCI_FN int ckci_written(ckconv_op op)
-{
-    return op == CKCONV_BWD_DATA ? CKCI_IN : op == CKCONV_BWD_WEIGHT ? CKCI_WEI : CKCI_OUT;
-}
 
 CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
                                        int64_t value, int64_t low, const char *allowed, ckconv_error *err)
@@ -3971,8 +4234,8 @@ CKCI_FN ckconv_status ckci_check_held(const char *what, const char *why, ckconv_
                : CKCONV_OK;
 }
 
-/* Is it a type of this build? read: of a tensor that is read, not only written, added or a parameter: those
-   may be f32 in every build. */
+/* Is it a type of this build? read: the tensor is read; tensors that are only written or added, and
+   parameters, may be f32 in every build. */
 CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
 {
     switch (dtype) {
@@ -3997,21 +4260,9 @@ CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_e
 /* Is it an operation of this build? */
 CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
 {
-    switch (op) {
-    case CKCONV_FWD:
-        return ckci_check_held("fwd", CKCI_WHY_FWD, err);
-    case CKCONV_BWD_DATA:
-        return ckci_check_held("bwd_data", CKCI_WHY_BWD_DATA, err);
-    case CKCONV_BWD_WEIGHT:
-        return ckci_check_held("bwd_weight", CKCI_WHY_BWD_WEIGHT, err);
-    case CKCONV_CONV_CONV_FWD:
-        return ckci_check_held("conv_conv_fwd", CKCI_WHY_CONV_CONV, err);
-    case CKCONV_GROUPNORM_FWD:
-    case CKCONV_GROUPNORM_BWD:
-        return ckci_check_held("group norm", CKCI_WHY_GROUPNORM, err);
-    default:
-        return CKCONV_OK;
-    }
+    const ckci_operation *row = ckci_find_operation(op);
+    return !row ? CKCONV_OK
+                : ckci_check_held(row->desc == CKCI_DESC_GROUPNORM ? "group norm" : row->text, row->why, err);
 }
 
 /* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. is_d: strides may be 0, a D
@@ -4151,15 +4402,18 @@ CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const
                                          int written, ckconv_error *err)
 {
     const ckci_element_row *row = ckci_find_element(op->kind);
+    char any[32] = "", others[64] = "";
     if (!row) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %d: must be 0 to 10, or on the written tensor 16 to 28 or 32 to 36",
-                         at, name, (int)op->kind);
+        ckci_element_kinds(0, any, sizeof any);
+        ckci_element_kinds(1, others, sizeof others);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.kind is %d: must be %s, or on the written tensor %s",
+                         at, name, (int)op->kind, any, others);
     }
     if (row->sum >= CKCI_SUM_BILINEAR && !written) {
+        ckci_element_kinds(0, any, sizeof any);
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %s: %s belong to the written tensor; here 0 to 10", at, name,
-                         row->name, row->most > 0 ? "operations with D tensors" : "sums in place");
+                         "%s%s.kind is %s: %s belong to the written tensor; here %s", at, name, row->name,
+                         row->most > 0 ? "operations with D tensors" : "sums in place", any);
     }
     if (op->reserved != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.reserved is %d: must be 0 (uninitialised struct?)",
@@ -4214,8 +4468,8 @@ CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_la
     }
 }
 
-/* out's type and layout are in's where they are left open. Strides of another shape cannot be: then its
-   layout stays 0, which is refused. */
+/* Where out's type and layout are left open, they are those of in. Strides of in cannot be those of another
+   shape: then out's layout stays 0, which is refused. */
 CKCI_FN void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
 {
     ckci_default_tensor(out, in->dtype, in->layout == CKCONV_STRIDED ? 0 : in->layout);
@@ -4275,18 +4529,18 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
         }
         ckci_default_tensor(t, written->dtype, written->layout);
     }
-    ckconv_dtype base = op == CKCONV_BWD_DATA ? d->out.dtype : d->in.dtype;
+    ckconv_dtype base = ckci_base(op) == CKCI_OUT ? d->out.dtype : d->in.dtype;
     d->compute_in = ckci_default_compute(d->compute_in, d->in.dtype, base);
     d->compute_wei = ckci_default_compute(d->compute_wei, d->wei.dtype, base);
     d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, base);
 }
 
-/* The rows of the type table (>>types). types: in, wei, out. All of one type, whose written tensor may be as
-   wide as its sums, and bf16 may have f32 weights. */
+/* Is it a row of the type table (>>types) in which all tensors have one type? The written tensor may be as
+   wide as its sums, and bf16 may have f32 weights. types: in, wei, out. */
 CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op);
-    ckconv_dtype base = types[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
+    ckconv_dtype base = types[ckci_base(op)];
     int good = base >= CKCONV_F64 && base <= CKCONV_BF16;
     for (int i = 0; i < 3; i++) {
         int wide = types[i] == CKCONV_F32 && ((i == w && (base == CKCONV_F16 || base == CKCONV_BF16)) ||
@@ -4296,7 +4550,7 @@ CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
     return good;
 }
 
-/* fp8 in and weights; gradients that are read may be wider, and whatever is written. */
+/* Is it a row with fp8 in and weights? Gradients that are read may be wider, and so may what is written. */
 CKCI_FN int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op), good = 1;
@@ -4330,7 +4584,7 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
     int w = ckci_written(op);
     int r0 = w == CKCI_IN ? CKCI_WEI : CKCI_IN, r1 = w == CKCI_OUT ? CKCI_WEI : CKCI_OUT;
     int same = ckci_same_row(op, storage);
-    ckconv_dtype base = same ? storage[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN] : (ckconv_dtype)0;
+    ckconv_dtype base = same ? storage[ckci_base(op)] : (ckconv_dtype)0;
     if (!same && !ckci_fp8_row(op, storage) && !ckci_i8_row(op, storage)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "%sin, wei%s, out have types %s, %s, %s: not a row of the type table for %s (all "
@@ -4436,7 +4690,8 @@ CKCI_FN void ckci_accumulate(ckci_conv *r)
     r->dbias.op.kind = CKCONV_BIAS;
 }
 
-/* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
+/* Do channels lie side by side? Those of a group must, and where a group has one channel, the groups must,
+   except those of weights. */
 CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
 {
     int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
@@ -4448,8 +4703,8 @@ CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, in
     return ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
 }
 
-/* All of a convolution's tensors. With few channels planes are what a group, or a tensor of one channel, has
-   side by side. */
+/* Checks the same of all tensors of a convolution. With few channels it looks for planes: a group, or a
+   tensor of one channel, that has positions side by side. */
 CKCI_FN ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_last("in", &p->t[CKCI_IN], 0, err));
@@ -4497,11 +4752,6 @@ CKCI_FN ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ck
 CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
                                       ckci_conv *r, ckconv_error *err)
 {
-    if (op != CKCONV_FWD && op != CKCONV_BWD_DATA && op != CKCONV_BWD_WEIGHT) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)",
-                         (int)op);
-    }
     CKCI_TRY(ckci_check_ndim(at, d->ndim, err));
     if (d->num_d < 0 || d->num_d > 4) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4 (uninitialised struct?)",
@@ -4581,7 +4831,7 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
         name[2] = (char)('0' + i);
         CKCI_TRY(ckci_resolve(at, name, &d->d[i], d->ndim, len[w], 0, &r->d[i], err));
     }
-    if (op == CKCONV_BWD_WEIGHT && d->dbias != 0) {
+    if (ckci_sums_over(op) == CKCI_OVER_POSITIONS && d->dbias != 0) {
         r->dbias.dtype = r->dbias.compute = d->dbias;
         for (int i = 0; i < 6; i++) {
             r->dbias.len[i] = i == 2 ? r->g * r->k : 1; /* fits: dout was checked */
@@ -4651,9 +4901,10 @@ CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_c
     }
     const ckci_element_row *act = ckci_find_element(c0->op_out.kind);
     if (act && act->sum >= CKCI_SUM_BILINEAR) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "conv0.op_out.kind is %s: must be 0 to 10, %s the pair's out", act->name,
-                         act->most > 0 ? "D tensors belong to" : "what adds in place is");
+        char any[32] = "";
+        ckci_element_kinds(0, any, sizeof any);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "conv0.op_out.kind is %s: must be %s, %s the pair's out",
+                         act->name, any, act->most > 0 ? "D tensors belong to" : "what adds in place is");
     }
     ckconv_dtype in = c0->in.dtype == 0 ? (ckconv_dtype)CKCONV_F32 : c0->in.dtype;
     if (c0->out.dtype != 0 && c0->out.dtype != in) {
@@ -4693,19 +4944,9 @@ typedef struct ckci_groupnorm {
     ckci_tensor in, out, din;
 } ckci_groupnorm;
 
-/* Does a group norm fuse this activation? */
-CKCI_FN int ckci_norm_has(ckconv_element act)
-{
-    return act == CKCONV_PASS || act == CKCONV_RELU || (act >= CKCONV_SIGMOID && act <= CKCONV_GELU);
-}
-
 CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
                                            ckconv_error *err)
 {
-    if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
-    }
     if (d->ndim < 1 || d->ndim > 3) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)d->ndim);
     }
@@ -4751,9 +4992,11 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
                          "eps is %g: must be above 0 and finite (PyTorch's default is 1e-5)", d->eps);
     }
     if (!ckci_norm_has(d->act)) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "act is %d: must be CKCONV_PASS, _RELU, _SIGMOID, _SILU or _GELU (0, 2, 4, 5, 6)",
-                         (int)d->act);
+        char labels[96] = "", numbers[32] = "";
+        ckci_norm_acts(0, labels, sizeof labels);
+        ckci_norm_acts(1, numbers, sizeof numbers);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "act is %d: must be %s (%s)", (int)d->act, labels,
+                         numbers);
     }
     if (d->param_per_image != 0 && d->param_per_image != 1) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -4790,8 +5033,8 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
     r->c = d->c;
     r->eps = d->eps;
     CKCI_TRY(ckci_resolve("", "in", &d->in, d->ndim, len, 0, &r->in, err));
-    CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, op == CKCONV_GROUPNORM_FWD, &r->out, err));
-    CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, op == CKCONV_GROUPNORM_BWD, &r->din, err));
+    CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, ckci_written(op) == CKCI_OUT, &r->out, err));
+    CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, ckci_written(op) == CKCI_IN, &r->din, err));
     CKCI_TRY(ckci_check_last("in", &r->in, 0, err));
     CKCI_TRY(ckci_check_last("out", &r->out, 0, err));
     CKCI_TRY(ckci_check_last("din", &r->din, 0, err));
@@ -4827,15 +5070,15 @@ CKCONV_API ckconv_status ckconv_conv_output(const ckconv_conv_desc *desc, int64_
   convolution has one final form, hence one plan, the same kernels and the same bits, whether it is written in
   1D, 2D or 3D, and whichever of its axes has size 1. Descriptions keep the axes of the caller.
 */
-/* One position is written and read through one tap, and nothing else lies along this axis. Of a longer axis
-   of in only the first position is read; bwd_data writes the others, too. */
+/* Does an axis have one written position, which is read through one tap, and nothing else? Of a longer axis
+   of in only the first position is read, but bwd_data writes the others, too. */
 CKCI_FN int ckci_idle_axis(const ckci_conv *p, int axis)
 {
     return p->filter[axis] == 1 && p->output[axis] == 1 && p->pad[axis] == 0 &&
            (p->input[axis] == 1 || p->op != CKCONV_BWD_DATA);
 }
 
-/* Three values, those of idle axes left out: z, y, x from the right, and `none` for what is missing. */
+/* Leaves out the values of idle axes: z, y and x move to the right, and `none` fills what is left free. */
 CKCI_FN void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
 {
     int to = 2;
@@ -4937,10 +5180,11 @@ CKCI_FN void ckci_fold_tensor(ckci_tensor *t, int64_t f, int64_t left)
     t->stride[5] *= f;
 }
 
-/* A filter that steps along x by its own size reads each pixel through one tap: where memory holds a row of
-   the filter as one row of numbers, its pixels are channels. Patches of 16 x 16 pixels of 3 channels are
-   16 x 1 of 48, two by two of 64 are 2 x 1 of 128: fewer taps, whole chunks (of `chunk` channels) of 16
-   bytes, and no phases in bwd_data. Not for small first layers, whose kernels read rows of pixels anyway. */
+/* A filter that steps along x by its own size reads each pixel through one tap. Where memory holds a row of
+   the filter as one row of numbers, its pixels become channels: patches of 16 x 16 pixels of 3 channels are
+   16 x 1 of 48, two by two of 64 are 2 x 1 of 128. That leaves fewer taps, whole chunks (of `chunk`
+   channels) of 16 bytes, and no phases in bwd_data. Small first layers stay as they are: their kernels read
+   rows of pixels anyway. */
 CKCI_FN void ckci_fold_patches(ckci_conv *p, int64_t chunk)
 {
     int64_t f = p->filter[2], taps = p->filter[0] * p->filter[1] * f;
@@ -4974,8 +5218,8 @@ CKCI_FN int ckci_one_axis(const ckci_tensor *t, int axis)
            t->stride[3 + axis] == ckci_saturating_mul(t->len[4 + axis], t->stride[4 + axis]);
 }
 
-/* Where neither axis has more than one tap and both move by one, every output is read at its own place: axes
-   that are one in memory become one, so that small planes are long rows. */
+/* Where neither axis has more than one tap and both move by one, every output is read at its own place. Then
+   axes that are one in memory become one, so that small planes are long rows. */
 CKCI_FN void ckci_merge_axes(ckci_conv *p)
 {
     for (int axis = 1; axis >= 0; axis--) {
@@ -5363,7 +5607,7 @@ CKCI_FN ckci_target ckci_make_target(const ckci_conv *p)
     return o;
 }
 
-/* dbias, which may be added to what it holds. */
+/* dbias as a target: with accumulate it is added to what is there. */
 CKCI_FN ckci_target ckci_bias_target(const ckci_conv *p)
 {
     ckci_target o;
@@ -5388,7 +5632,7 @@ CKCI_FN double ckci_param(const ckci_groupnorm *p, const void *vector, int64_t n
     return vector ? ckci_load(p->param, (const unsigned char *)vector + at) : missing;
 }
 
-/* Elements from a tensor's first one to its last */
+/* The distance in elements from a tensor's first element to its last. */
 CKCI_INLINE int64_t ckci_last_element(const ckci_tensor *t)
 {
     int64_t last = 0;
@@ -5490,14 +5734,14 @@ CKCI_FN void ckci_dense_mid(ckci_tensor *t, ckconv_dtype dtype, int64_t groups, 
   others: caches keep what it touched before, and uneven items do not leave threads idle. Scratch comes from
   workspace or from the thread's stack; nothing is allocated.
 */
-/* count work items on at most `threads` threads, each with `bytes` of scratch: of memory, or a block of
-   CKCI_STACK bytes on the stack when memory is NULL, or none when bytes is 0. The only place that knows
-   OpenMP. Items may run in any order and on any thread, so an item owns all that it writes. A thread begins
-   with a share of its own, the same one in every call, since its caches hold what it wrote or read last time;
-   then it helps with the others. */
+/* Runs `count` work items on at most `threads` threads, each with `bytes` of scratch: of memory, or a block
+   of CKCI_STACK bytes on the stack when memory is NULL, or none when bytes is 0. This is the only place that
+   knows OpenMP. Items may run in any order and on any thread, so an item owns all that it writes. A thread
+   begins with a share of its own, the same one in every call, since its caches hold what it wrote or read
+   last time; then it helps with the others. */
 typedef void (*ckci_item)(const void *context, int64_t item, unsigned char *scratch);
 
-/* Apart: inlined, its block would stay under whatever its caller calls next. */
+/* Not inlined: else its block would stay on the stack under whatever its caller calls next. */
 CKCI_APART void ckci_run_on_stack(ckci_item run, const void *context, int64_t item)
 {
     union {
@@ -5581,19 +5825,20 @@ CKCI_FN void ckci_parallel(int32_t threads, int64_t count, ckci_item run, const 
 */
 /* What plan.tune keeps: the caller's options, with which ckconv_plan_again and texts plan once more. */
 enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1 };
-/* And what a pair of convolutions on a GPU needs: the instances of both; in a scratch plan of the first one,
-   that it writes mid. */
+/* Also in plan.tune, for a pair of convolutions on a GPU: the instances of both. A scratch plan of the first
+   one keeps there that it writes mid. */
 enum { CKCI_TUNE_FIRST = 2, CKCI_TUNE_SECOND = 3, CKCI_TUNE_MID = 4 };
-/* Group norm on a GPU: blocks that keep a slab in their LDS; 0: it is not kept. */
+/* For a group norm on a GPU: how many blocks keep a slab in their LDS; 0: it is not kept. */
 enum { CKCI_TUNE_KEPT = 5 };
-/* A convolution on a CPU: bits of the tensors (1 << CKCI_IN, ...) whose copies have channels side by side. */
+/* For a convolution on a CPU: bits of the tensors (1 << CKCI_IN, ...) whose copies have channels side by
+   side. */
 enum { CKCI_TUNE_TURNED = 6 };
-/* A CPU plan whose workspace is a block on the stack: its bytes; workspace_bytes is 0. */
+/* For a CPU plan whose workspace is a block on the stack: the bytes of the block; workspace_bytes is 0. */
 enum { CKCI_TUNE_STACK = 7 };
-/* bwd_weight on a GPU: its tiles sum dbias, too; 2: a launch of its own adds their sums. */
+/* For bwd_weight on a GPU: 1 if its tiles sum dbias, too; 2 if a launch of its own adds their sums. */
 enum { CKCI_TUNE_BIAS = 8 };
-/* direct on a CPU: rows are gathered (cpu/along, along_weight); costs, which chose that, may differ for a
-   run's pointers. */
+/* For direct on a CPU: rows are gathered (cpu/along, along_weight). It is kept because the costs that chose
+   it may differ for a run's pointers. */
 enum { CKCI_TUNE_ALONG = 9 };
 
 typedef union ckci_problem {
@@ -5617,26 +5862,29 @@ typedef struct ckci_fit {
     double cost;
 } ckci_fit;
 
-/* Cost that keeps a thread busy for about 20 microseconds: less is not worth another one. */
+/* The cost that keeps a thread busy for about 20 microseconds. Another thread for less is not worth its
+   start. */
 enum { CKCI_THREAD_COST = 32768 };
 
-/* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
+/* What aligning the caller's pointer may take of a workspace. */
 enum { CKCI_ALIGN = 64 };
 
-/* What a plan's workspace may take of the stack: the items of group norms have a block there, too. */
+/* How much of the stack a plan's workspace may take: less for a group norm, whose items have a block there,
+   too. */
 CKCI_FN int64_t ckci_stack_room(ckconv_op op)
 {
-    return op >= CKCONV_GROUPNORM_FWD ? (int64_t)CKCI_LITTLE_STACK : (int64_t)CKCI_STACK;
+    return ckci_desc_of(op) == CKCI_DESC_GROUPNORM ? (int64_t)CKCI_LITTLE_STACK : (int64_t)CKCI_STACK;
 }
 
+/* The limit of workspace that a plan was made under, less what aligning may take. */
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 {
     int64_t limit = plan->tune[CKCI_TUNE_STACK] ? ckci_stack_room(plan->op) : plan->tune[CKCI_TUNE_LIMIT];
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 
-/* Refuses what needs more than the limit. Texts count what the caller of a plan would have to allow;
-   ckci_select adds what he does allow. */
+/* Refuses what needs more than the limit. The text says how much the caller would have to allow; ckci_select
+   adds how much he does allow. */
 CKCI_FN ckconv_status ckci_over_limit(const char *what, int64_t bytes, ckconv_error *err)
 {
     return ckci_fail(err, CKCONV_ERR_WORKSPACE, "%s: %lld bytes of workspace are needed", what,
@@ -5664,7 +5912,7 @@ CKCI_FN int ckci_pointwise(const ckci_conv *p)
     return 1;
 }
 
-/* What a finished plan has got of it: a run may not take more, whatever the alignment of its pointers. */
+/* The workspace that a run of a finished plan has, whatever the alignment of its pointer. */
 CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
 {
     return ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0);
@@ -5683,8 +5931,8 @@ CKCI_FN ckconv_status ckci_default_device(ckconv_device *device, ckconv_error *e
   core/math. A mean that is a single double may be as far from the true one as values that differ little are
   from each other, and would cost them their digits.
 */
-/* A sum, and what rounding took from it (Neumaier): a plain one of many f64 numbers would be less exact than
-   what it is to judge, or to be. */
+/* A sum, and what rounding took from it (Neumaier). A plain sum of many f64 numbers would be less exact than
+   the results that it judges, or than those that it becomes. */
 typedef struct ckci_kept_sum {
     double sum, lost;
 } ckci_kept_sum;
@@ -5703,7 +5951,8 @@ CKCI_FN double ckci_sum_total(const ckci_kept_sum *s)
     return ckci_is_nan(total) ? s->sum : total; /* an infinite one loses NaN */
 }
 
-/* A mean, high + low: a double alone may be as far from a mean as values that differ little are. */
+/* A mean as high + low: a single double may be as far from the mean as values that differ little are from
+   each other. */
 typedef struct ckci_mean {
     double high, low;
 } ckci_mean;
@@ -5723,9 +5972,10 @@ CKCI_FN ckci_mean ckci_add_to_mean(const ckci_mean *mean, double more)
     return sum;
 }
 
-/* A saved mean is rounded to the type of statistics, f32 but for f64: xhat is off by up to half a unit of the
-   mean times inv_std. Up to 8 that is a few units of xhat; beyond, engines compute the mean again. (No sum of
-   the backward pass could mend it with an activation, in which xhat stands before the sums are known.) */
+/* A saved mean is rounded to the type of statistics (f32, or f64 for f64), so xhat is off by up to half a
+   unit of the mean times inv_std. Where that product is 8 at most, that is a few units of xhat; beyond,
+   engines compute the mean again. (With an activation no sum of the backward pass could mend it: the
+   activation's gradient needs xhat before the sums are known.) */
 CKCI_FN int ckci_coarse_mean(double mean, double inv_std)
 {
     return fabs(mean) * inv_std > 8;
@@ -5880,7 +6130,7 @@ CKCI_FN void ckci_ref_item(const void *context, int64_t item, unsigned char *scr
     const ckci_ref_job *job = (const ckci_ref_job *)context;
     const ckci_conv *p = job->p;
     const int64_t *len = job->target.t.len;
-    ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
+    ckconv_dtype compute = p->t[ckci_base(p->op)].compute;
     int64_t at[6];
     at[2] = item % len[2];
     at[1] = item / len[2] % len[1];
@@ -12664,10 +12914,10 @@ CKCI_FN void ckci_run_recompute(const ckconv_plan *plan, const ckci_problem *p, 
 
 /*------------------------------------------------------------------------------------------------------------
   >>cpu-norm-vector
-  Kernels of group norm's rows (>>cpu-norm), as macros that are expanded once for each instruction set: sums
-  and sums of squares or of products, a linear map of x and dy, and activations with their gradients. They
-  take and write floats and compute in double, eight numbers at once. exp and erf are computed here, since
-  libraries have none for vectors.
+  Kernels of group norm's rows (>>cpu-norm): sums and sums of squares or of products, a linear map of x and
+  dy, and activations with their gradients. They take and write floats and compute in double, eight numbers
+  at once. cpu/norm.template.h has the kernels and is included once for each instruction set; here is what
+  they are made of. exp and erf are computed here, since libraries have none for vectors.
 */
 /* Rows that lie side by side, of channels or of positions, go through vectors of doubles instead. A slab's
    statistics are then one pass over x - shift, shift being one of its values: at most sqrt(numbers) standard
@@ -12757,113 +13007,6 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
             memcpy(at_few + (few - (from)), few, sizeof *few);                                               \
         }                                                                                                    \
     }
-#define CKCI_NORM_SUMS(NAME)                                                                                 \
-    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
-    {                                                                                                        \
-        const int64_t rows = q->rows, width = q->width, x_step = q->x_step;                                  \
-        const int64_t dy_step = q->dy ? q->dy_step : x_step;                                                 \
-        const float *x = q->x, *dy = q->dy ? q->dy : x;                                                      \
-        for (int64_t c = 0; c < width; c += 8) {                                                             \
-            double *sums = q->sums + c;                                                                      \
-            CKCI_NORM_FACTOR(s, q->f->shift + c)                                                             \
-            CKCI_NORM_FACTOR(u, sums)                                                                        \
-            CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)                                                      \
-            for (int64_t r = 0; r < rows; r++) {                                                             \
-                CKCI_NORM_EIGHT(x + r * x_step, dy + r * dy_step, c, width)                                  \
-                CKCI_NORM_DOUBLES(a, px)                                                                     \
-                a -= s;                                                                                      \
-                if (dy != x) {                                                                               \
-                    CKCI_NORM_DOUBLES(b, py)                                                                 \
-                    u += a * b;                                                                              \
-                    v += b;                                                                                  \
-                } else {                                                                                     \
-                    u += a;                                                                                  \
-                    v += a * a;                                                                              \
-                }                                                                                            \
-            }                                                                                                \
-            if (width - c >= 8) {                                                                            \
-                memcpy(sums, &u, sizeof u);                                                                  \
-                memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);                                                \
-            } else {                                                                                         \
-                memcpy(sums, &u, (size_t)(width - c) * sizeof *sums);                                        \
-                memcpy(sums + CKCI_NORM_WIDTH, &v, (size_t)(width - c) * sizeof *sums);                      \
-            }                                                                                                \
-        }                                                                                                    \
-    }
-#define CKCI_NORM_LINE_SUMS(NAME)                                                                            \
-    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
-    {                                                                                                        \
-        const int64_t rows = q->rows, width = q->width;                                                      \
-        for (int64_t r = 0; r < rows; r++) {                                                                 \
-            const int64_t at = q->first + r * q->down;                                                       \
-            const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
-            double *sums = q->sums + at;                                                                     \
-            int64_t c = 0;                                                                                   \
-            CKCI_NORM_FACTOR(s, q->f->shift + at)                                                            \
-            CKCI_NORM_FACTOR(u, sums)                                                                        \
-            CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)                                                      \
-            ckci_d8 u1 = s - s, v1 = u1;                                                                     \
-            for (; c + 16 <= width; c += 16) {                                                               \
-                CKCI_NORM_DOUBLES(a, x + c)                                                                  \
-                CKCI_NORM_DOUBLES(a1, x + c + 8)                                                             \
-                a -= s;                                                                                      \
-                a1 -= s;                                                                                     \
-                if (dy != x) {                                                                               \
-                    CKCI_NORM_DOUBLES(b, dy + c)                                                             \
-                    CKCI_NORM_DOUBLES(b1, dy + c + 8)                                                        \
-                    u += a * b;                                                                              \
-                    v += b;                                                                                  \
-                    u1 += a1 * b1;                                                                           \
-                    v1 += b1;                                                                                \
-                } else {                                                                                     \
-                    u += a;                                                                                  \
-                    v += a * a;                                                                              \
-                    u1 += a1;                                                                                \
-                    v1 += a1 * a1;                                                                           \
-                }                                                                                            \
-            }                                                                                                \
-            u += u1;                                                                                         \
-            v += v1;                                                                                         \
-            memcpy(sums, &u, sizeof u);                                                                      \
-            memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);                                                    \
-            for (; c < width; c++) {                                                                         \
-                double a = (double)x[c] - q->f->shift[at], b = (double)dy[c];                                \
-                sums[c % 8] += dy != x ? a * b : a;                                                          \
-                sums[CKCI_NORM_WIDTH + c % 8] += dy != x ? b : a * a;                                        \
-            }                                                                                                \
-        }                                                                                                    \
-    }
-#define CKCI_NORM_MAP(NAME)                                                                                  \
-    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
-    {                                                                                                        \
-        const ckci_norm_factors *f = q->f;                                                                   \
-        const int64_t rows = q->rows, width = q->width, across = q->across;                                  \
-        for (int64_t r = 0; r < rows; r++) {                                                                 \
-            const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
-            const int64_t at = q->first + r * q->down;                                                       \
-            float *out = q->out + r * q->out_step, end[8];                                                   \
-            for (int64_t c = 0; c < width; c += 8) {                                                         \
-                CKCI_NORM_EIGHT(x, dy, c, width)                                                             \
-                CKCI_NORM_FACTOR(s, f->shift + at + c * across)                                              \
-                CKCI_NORM_FACTOR(fx, f->kx + at + c * across)                                                \
-                CKCI_NORM_FACTOR(t, f->k0 + at + c * across)                                                 \
-                CKCI_NORM_DOUBLES(a, px)                                                                     \
-                if (dy != x) {                                                                               \
-                    CKCI_NORM_FACTOR(fd, f->kd + at + c * across)                                            \
-                    CKCI_NORM_FACTOR(fs, f->ks + at + c * across)                                            \
-                    CKCI_NORM_DOUBLES(b, py)                                                                 \
-                    t += b * fd;                                                                             \
-                    t = ((a - s) * fx + t) * fs;                                                             \
-                } else {                                                                                     \
-                    t = (a - s) * fx + t;                                                                    \
-                }                                                                                            \
-                CKCI_NORM_STORE(some < 8 ? end : out + c, t)                                                 \
-                if (some < 8) {                                                                              \
-                    CKCI_NORM_FEW(out + c, end, some)                                                        \
-                }                                                                                            \
-            }                                                                                                \
-        }                                                                                                    \
-    }
 /* exp(-v) = 2^n * exp(r), |r| <= ln(2) / 2, by the Taylor polynomial of degree 11: the next term is below
    1e-14 of it. |v| is cut at 700, where sigmoids are 0 or 1 to f32. NaN stays NaN: it is added. n comes from
    a conversion, and NaN from its bits: compilers that reassociate, or keep more digits (x87), would undo a
@@ -12924,77 +13067,499 @@ typedef float ckci_f8 __attribute__((vector_size(32)));
         phi = 1.0 - phi * e;                                                                                 \
         phi = (ckci_d8)((ckci_i8x8)phi | (bits & sign)) * 0.5 + 0.5;                                         \
     }
-#define CKCI_NORM_ACT(NAME)                                                                                  \
-    CKCI_TARGET CKCI_FN void NAME(const ckci_norm_call *q)                                                   \
-    {                                                                                                        \
-        const ckci_norm_factors *f = q->f;                                                                   \
-        const ckconv_element act = q->act;                                                                   \
-        const int64_t rows = q->rows, width = q->width, across = q->across;                                  \
-        for (int64_t r = 0; r < rows; r++) {                                                                 \
-            const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;                 \
-            const int64_t at = q->first + r * q->down;                                                       \
-            float *out = q->out + r * q->out_step, end[8];                                                   \
-            for (int64_t c = 0; c < width; c += 8) {                                                         \
-                CKCI_NORM_EIGHT(x, dy, c, width)                                                             \
-                CKCI_NORM_FACTOR(s, f->shift + at + c * across)                                              \
-                CKCI_NORM_FACTOR(fk, f->kv + at + c * across)                                                \
-                CKCI_NORM_FACTOR(fb, f->kb + at + c * across)                                                \
-                CKCI_NORM_DOUBLES(a, px)                                                                     \
-                const ckci_d8 v = (a - s) * fk + fb;                                                         \
-                ckci_d8 y;                                                                                   \
-                if (act == CKCONV_RELU) {                                                                    \
-                    y = v;                                                                                   \
-                    if (dy != x) {                                                                           \
-                        CKCI_NORM_DOUBLES(by, py)                                                            \
-                        y = by;                                                                              \
-                    }                                                                                        \
-                    CKCI_NORM_RELU(y, v)                                                                     \
-                } else if (act == CKCONV_GELU) {                                                             \
-                    CKCI_NORM_GELU(e, phi, v)                                                                \
-                    y = v * phi;                                                                             \
-                    if (dy != x) {                                                                           \
-                        CKCI_NORM_DOUBLES(by, py)                                                            \
-                        y = (phi + v * e * 0.39894228040143267794) * by;                                     \
-                    }                                                                                        \
-                } else {                                                                                     \
-                    CKCI_NORM_EXP(e, v)                                                                      \
-                    const ckci_d8 sigmoid = 1.0 / (1.0 + e);                                                 \
-                    y = act == CKCONV_SILU ? v * sigmoid : sigmoid;                                          \
-                    if (dy != x) {                                                                           \
-                        CKCI_NORM_DOUBLES(by, py)                                                            \
-                        y = sigmoid * (1.0 - sigmoid);                                                       \
-                        y = (act == CKCONV_SILU ? sigmoid + v * y : y) * by;                                 \
-                    }                                                                                        \
-                }                                                                                            \
-                CKCI_NORM_STORE(some < 8 ? end : out + c, y)                                                 \
-                if (some < 8) {                                                                              \
-                    CKCI_NORM_FEW(out + c, end, some)                                                        \
-                }                                                                                            \
-            }                                                                                                \
-        }                                                                                                    \
-    }
-#define CKCI_NORM_KERNELS(S)                                                                                 \
-    CKCI_NORM_SUMS(ckci_norm_sums_##S)                                                                       \
-    CKCI_NORM_LINE_SUMS(ckci_norm_lines_##S)                                                                 \
-    CKCI_NORM_MAP(ckci_norm_map_##S)                                                                         \
-    CKCI_NORM_ACT(ckci_norm_act_##S)
+#define CKCI_NORM_NAME(WHAT) CKCI_JOIN(ckci_norm_##WHAT##_, CKCI_NORM_SET)
+
 #define CKCI_TARGET
+#define CKCI_NORM_SET portable
 #define CKCI_NORM_WIDEN(v) __builtin_convertvector(v, ckci_d8)
 #define CKCI_NORM_NARROW(v) __builtin_convertvector(v, ckci_f8)
-CKCI_NORM_KERNELS(portable)
+/* Kernels of group norm's rows for one instruction set: cpu/norm_vector.h includes this file for each of them
+   with CKCI_TARGET, CKCI_NORM_SET, CKCI_NORM_WIDEN and CKCI_NORM_NARROW. */
+CKCI_TARGET CKCI_FN void CKCI_NORM_NAME(sums)(const ckci_norm_call *q)
+{
+    const int64_t rows = q->rows, width = q->width, x_step = q->x_step;
+    const int64_t dy_step = q->dy ? q->dy_step : x_step;
+    const float *x = q->x, *dy = q->dy ? q->dy : x;
+    for (int64_t c = 0; c < width; c += 8) {
+        double *sums = q->sums + c;
+        CKCI_NORM_FACTOR(s, q->f->shift + c)
+        CKCI_NORM_FACTOR(u, sums)
+        CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)
+        for (int64_t r = 0; r < rows; r++) {
+            CKCI_NORM_EIGHT(x + r * x_step, dy + r * dy_step, c, width)
+            CKCI_NORM_DOUBLES(a, px)
+            a -= s;
+            if (dy != x) {
+                CKCI_NORM_DOUBLES(b, py)
+                u += a * b;
+                v += b;
+            } else {
+                u += a;
+                v += a * a;
+            }
+        }
+        if (width - c >= 8) {
+            memcpy(sums, &u, sizeof u);
+            memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);
+        } else {
+            memcpy(sums, &u, (size_t)(width - c) * sizeof *sums);
+            memcpy(sums + CKCI_NORM_WIDTH, &v, (size_t)(width - c) * sizeof *sums);
+        }
+    }
+}
+
+CKCI_TARGET CKCI_FN void CKCI_NORM_NAME(lines)(const ckci_norm_call *q)
+{
+    const int64_t rows = q->rows, width = q->width;
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t at = q->first + r * q->down;
+        const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;
+        double *sums = q->sums + at;
+        int64_t c = 0;
+        CKCI_NORM_FACTOR(s, q->f->shift + at)
+        CKCI_NORM_FACTOR(u, sums)
+        CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)
+        ckci_d8 u1 = s - s, v1 = u1;
+        for (; c + 16 <= width; c += 16) {
+            CKCI_NORM_DOUBLES(a, x + c)
+            CKCI_NORM_DOUBLES(a1, x + c + 8)
+            a -= s;
+            a1 -= s;
+            if (dy != x) {
+                CKCI_NORM_DOUBLES(b, dy + c)
+                CKCI_NORM_DOUBLES(b1, dy + c + 8)
+                u += a * b;
+                v += b;
+                u1 += a1 * b1;
+                v1 += b1;
+            } else {
+                u += a;
+                v += a * a;
+                u1 += a1;
+                v1 += a1 * a1;
+            }
+        }
+        u += u1;
+        v += v1;
+        memcpy(sums, &u, sizeof u);
+        memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);
+        for (; c < width; c++) {
+            double a = (double)x[c] - q->f->shift[at], b = (double)dy[c];
+            sums[c % 8] += dy != x ? a * b : a;
+            sums[CKCI_NORM_WIDTH + c % 8] += dy != x ? b : a * a;
+        }
+    }
+}
+
+CKCI_TARGET CKCI_FN void CKCI_NORM_NAME(map)(const ckci_norm_call *q)
+{
+    const ckci_norm_factors *f = q->f;
+    const int64_t rows = q->rows, width = q->width, across = q->across;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;
+        const int64_t at = q->first + r * q->down;
+        float *out = q->out + r * q->out_step, end[8];
+        for (int64_t c = 0; c < width; c += 8) {
+            CKCI_NORM_EIGHT(x, dy, c, width)
+            CKCI_NORM_FACTOR(s, f->shift + at + c * across)
+            CKCI_NORM_FACTOR(fx, f->kx + at + c * across)
+            CKCI_NORM_FACTOR(t, f->k0 + at + c * across)
+            CKCI_NORM_DOUBLES(a, px)
+            if (dy != x) {
+                CKCI_NORM_FACTOR(fd, f->kd + at + c * across)
+                CKCI_NORM_FACTOR(fs, f->ks + at + c * across)
+                CKCI_NORM_DOUBLES(b, py)
+                t += b * fd;
+                t = ((a - s) * fx + t) * fs;
+            } else {
+                t = (a - s) * fx + t;
+            }
+            CKCI_NORM_STORE(some < 8 ? end : out + c, t)
+            if (some < 8) {
+                CKCI_NORM_FEW(out + c, end, some)
+            }
+        }
+    }
+}
+
+CKCI_TARGET CKCI_FN void CKCI_NORM_NAME(act)(const ckci_norm_call *q)
+{
+    const ckci_norm_factors *f = q->f;
+    const ckconv_element act = q->act;
+    const int64_t rows = q->rows, width = q->width, across = q->across;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;
+        const int64_t at = q->first + r * q->down;
+        float *out = q->out + r * q->out_step, end[8];
+        for (int64_t c = 0; c < width; c += 8) {
+            CKCI_NORM_EIGHT(x, dy, c, width)
+            CKCI_NORM_FACTOR(s, f->shift + at + c * across)
+            CKCI_NORM_FACTOR(fk, f->kv + at + c * across)
+            CKCI_NORM_FACTOR(fb, f->kb + at + c * across)
+            CKCI_NORM_DOUBLES(a, px)
+            const ckci_d8 v = (a - s) * fk + fb;
+            ckci_d8 y;
+            if (act == CKCONV_RELU) {
+                y = v;
+                if (dy != x) {
+                    CKCI_NORM_DOUBLES(by, py)
+                    y = by;
+                }
+                CKCI_NORM_RELU(y, v)
+            } else if (act == CKCONV_GELU) {
+                CKCI_NORM_GELU(e, phi, v)
+                y = v * phi;
+                if (dy != x) {
+                    CKCI_NORM_DOUBLES(by, py)
+                    y = (phi + v * e * 0.39894228040143267794) * by;
+                }
+            } else {
+                CKCI_NORM_EXP(e, v)
+                const ckci_d8 sigmoid = 1.0 / (1.0 + e);
+                y = act == CKCONV_SILU ? v * sigmoid : sigmoid;
+                if (dy != x) {
+                    CKCI_NORM_DOUBLES(by, py)
+                    y = sigmoid * (1.0 - sigmoid);
+                    y = (act == CKCONV_SILU ? sigmoid + v * y : y) * by;
+                }
+            }
+            CKCI_NORM_STORE(some < 8 ? end : out + c, y)
+            if (some < 8) {
+                CKCI_NORM_FEW(out + c, end, some)
+            }
+        }
+    }
+}
 #undef CKCI_TARGET
+#undef CKCI_NORM_SET
 #if CKCI_X86
 #define CKCI_TARGET __attribute__((target("avx2,fma")))
-CKCI_NORM_KERNELS(avx2)
+#define CKCI_NORM_SET avx2
+/* Kernels of group norm's rows for one instruction set: cpu/norm_vector.h includes this file for each of them
+   with CKCI_TARGET, CKCI_NORM_SET, CKCI_NORM_WIDEN and CKCI_NORM_NARROW. */
+CKCI_TARGET CKCI_FN void CKCI_NORM_NAME(sums)(const ckci_norm_call *q)
+{
+    const int64_t rows = q->rows, width = q->width, x_step = q->x_step;
+    const int64_t dy_step = q->dy ? q->dy_step : x_step;
+    const float *x = q->x, *dy = q->dy ? q->dy : x;
+    for (int64_t c = 0; c < width; c += 8) {
+        double *sums = q->sums + c;
+        CKCI_NORM_FACTOR(s, q->f->shift + c)
+        CKCI_NORM_FACTOR(u, sums)
+        CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)
+        for (int64_t r = 0; r < rows; r++) {
+            CKCI_NORM_EIGHT(x + r * x_step, dy + r * dy_step, c, width)
+            CKCI_NORM_DOUBLES(a, px)
+            a -= s;
+            if (dy != x) {
+                CKCI_NORM_DOUBLES(b, py)
+                u += a * b;
+                v += b;
+            } else {
+                u += a;
+                v += a * a;
+            }
+        }
+        if (width - c >= 8) {
+            memcpy(sums, &u, sizeof u);
+            memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);
+        } else {
+            memcpy(sums, &u, (size_t)(width - c) * sizeof *sums);
+            memcpy(sums + CKCI_NORM_WIDTH, &v, (size_t)(width - c) * sizeof *sums);
+        }
+    }
+}
+
+CKCI_TARGET CKCI_FN void CKCI_NORM_NAME(lines)(const ckci_norm_call *q)
+{
+    const int64_t rows = q->rows, width = q->width;
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t at = q->first + r * q->down;
+        const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;
+        double *sums = q->sums + at;
+        int64_t c = 0;
+        CKCI_NORM_FACTOR(s, q->f->shift + at)
+        CKCI_NORM_FACTOR(u, sums)
+        CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)
+        ckci_d8 u1 = s - s, v1 = u1;
+        for (; c + 16 <= width; c += 16) {
+            CKCI_NORM_DOUBLES(a, x + c)
+            CKCI_NORM_DOUBLES(a1, x + c + 8)
+            a -= s;
+            a1 -= s;
+            if (dy != x) {
+                CKCI_NORM_DOUBLES(b, dy + c)
+                CKCI_NORM_DOUBLES(b1, dy + c + 8)
+                u += a * b;
+                v += b;
+                u1 += a1 * b1;
+                v1 += b1;
+            } else {
+                u += a;
+                v += a * a;
+                u1 += a1;
+                v1 += a1 * a1;
+            }
+        }
+        u += u1;
+        v += v1;
+        memcpy(sums, &u, sizeof u);
+        memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);
+        for (; c < width; c++) {
+            double a = (double)x[c] - q->f->shift[at], b = (double)dy[c];
+            sums[c % 8] += dy != x ? a * b : a;
+            sums[CKCI_NORM_WIDTH + c % 8] += dy != x ? b : a * a;
+        }
+    }
+}
+
+CKCI_TARGET CKCI_FN void CKCI_NORM_NAME(map)(const ckci_norm_call *q)
+{
+    const ckci_norm_factors *f = q->f;
+    const int64_t rows = q->rows, width = q->width, across = q->across;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;
+        const int64_t at = q->first + r * q->down;
+        float *out = q->out + r * q->out_step, end[8];
+        for (int64_t c = 0; c < width; c += 8) {
+            CKCI_NORM_EIGHT(x, dy, c, width)
+            CKCI_NORM_FACTOR(s, f->shift + at + c * across)
+            CKCI_NORM_FACTOR(fx, f->kx + at + c * across)
+            CKCI_NORM_FACTOR(t, f->k0 + at + c * across)
+            CKCI_NORM_DOUBLES(a, px)
+            if (dy != x) {
+                CKCI_NORM_FACTOR(fd, f->kd + at + c * across)
+                CKCI_NORM_FACTOR(fs, f->ks + at + c * across)
+                CKCI_NORM_DOUBLES(b, py)
+                t += b * fd;
+                t = ((a - s) * fx + t) * fs;
+            } else {
+                t = (a - s) * fx + t;
+            }
+            CKCI_NORM_STORE(some < 8 ? end : out + c, t)
+            if (some < 8) {
+                CKCI_NORM_FEW(out + c, end, some)
+            }
+        }
+    }
+}
+
+CKCI_TARGET CKCI_FN void CKCI_NORM_NAME(act)(const ckci_norm_call *q)
+{
+    const ckci_norm_factors *f = q->f;
+    const ckconv_element act = q->act;
+    const int64_t rows = q->rows, width = q->width, across = q->across;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;
+        const int64_t at = q->first + r * q->down;
+        float *out = q->out + r * q->out_step, end[8];
+        for (int64_t c = 0; c < width; c += 8) {
+            CKCI_NORM_EIGHT(x, dy, c, width)
+            CKCI_NORM_FACTOR(s, f->shift + at + c * across)
+            CKCI_NORM_FACTOR(fk, f->kv + at + c * across)
+            CKCI_NORM_FACTOR(fb, f->kb + at + c * across)
+            CKCI_NORM_DOUBLES(a, px)
+            const ckci_d8 v = (a - s) * fk + fb;
+            ckci_d8 y;
+            if (act == CKCONV_RELU) {
+                y = v;
+                if (dy != x) {
+                    CKCI_NORM_DOUBLES(by, py)
+                    y = by;
+                }
+                CKCI_NORM_RELU(y, v)
+            } else if (act == CKCONV_GELU) {
+                CKCI_NORM_GELU(e, phi, v)
+                y = v * phi;
+                if (dy != x) {
+                    CKCI_NORM_DOUBLES(by, py)
+                    y = (phi + v * e * 0.39894228040143267794) * by;
+                }
+            } else {
+                CKCI_NORM_EXP(e, v)
+                const ckci_d8 sigmoid = 1.0 / (1.0 + e);
+                y = act == CKCONV_SILU ? v * sigmoid : sigmoid;
+                if (dy != x) {
+                    CKCI_NORM_DOUBLES(by, py)
+                    y = sigmoid * (1.0 - sigmoid);
+                    y = (act == CKCONV_SILU ? sigmoid + v * y : y) * by;
+                }
+            }
+            CKCI_NORM_STORE(some < 8 ? end : out + c, y)
+            if (some < 8) {
+                CKCI_NORM_FEW(out + c, end, some)
+            }
+        }
+    }
+}
 #undef CKCI_TARGET
+#undef CKCI_NORM_SET
 #undef CKCI_NORM_WIDEN
 #undef CKCI_NORM_NARROW
 #define CKCI_TARGET __attribute__((target("avx512f,avx2,fma")))
+#define CKCI_NORM_SET avx512
 /* one instruction, of which compilers make four */
 #define CKCI_NORM_WIDEN(v) (ckci_d8) _mm512_maskz_cvtps_pd((__mmask8)-1, (__m256)(v))
 #define CKCI_NORM_NARROW(v) (ckci_f8) _mm512_maskz_cvtpd_ps((__mmask8)-1, (__m512d)(v))
-CKCI_NORM_KERNELS(avx512)
+/* Kernels of group norm's rows for one instruction set: cpu/norm_vector.h includes this file for each of them
+   with CKCI_TARGET, CKCI_NORM_SET, CKCI_NORM_WIDEN and CKCI_NORM_NARROW. */
+CKCI_TARGET CKCI_FN void CKCI_NORM_NAME(sums)(const ckci_norm_call *q)
+{
+    const int64_t rows = q->rows, width = q->width, x_step = q->x_step;
+    const int64_t dy_step = q->dy ? q->dy_step : x_step;
+    const float *x = q->x, *dy = q->dy ? q->dy : x;
+    for (int64_t c = 0; c < width; c += 8) {
+        double *sums = q->sums + c;
+        CKCI_NORM_FACTOR(s, q->f->shift + c)
+        CKCI_NORM_FACTOR(u, sums)
+        CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)
+        for (int64_t r = 0; r < rows; r++) {
+            CKCI_NORM_EIGHT(x + r * x_step, dy + r * dy_step, c, width)
+            CKCI_NORM_DOUBLES(a, px)
+            a -= s;
+            if (dy != x) {
+                CKCI_NORM_DOUBLES(b, py)
+                u += a * b;
+                v += b;
+            } else {
+                u += a;
+                v += a * a;
+            }
+        }
+        if (width - c >= 8) {
+            memcpy(sums, &u, sizeof u);
+            memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);
+        } else {
+            memcpy(sums, &u, (size_t)(width - c) * sizeof *sums);
+            memcpy(sums + CKCI_NORM_WIDTH, &v, (size_t)(width - c) * sizeof *sums);
+        }
+    }
+}
+
+CKCI_TARGET CKCI_FN void CKCI_NORM_NAME(lines)(const ckci_norm_call *q)
+{
+    const int64_t rows = q->rows, width = q->width;
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t at = q->first + r * q->down;
+        const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;
+        double *sums = q->sums + at;
+        int64_t c = 0;
+        CKCI_NORM_FACTOR(s, q->f->shift + at)
+        CKCI_NORM_FACTOR(u, sums)
+        CKCI_NORM_FACTOR(v, sums + CKCI_NORM_WIDTH)
+        ckci_d8 u1 = s - s, v1 = u1;
+        for (; c + 16 <= width; c += 16) {
+            CKCI_NORM_DOUBLES(a, x + c)
+            CKCI_NORM_DOUBLES(a1, x + c + 8)
+            a -= s;
+            a1 -= s;
+            if (dy != x) {
+                CKCI_NORM_DOUBLES(b, dy + c)
+                CKCI_NORM_DOUBLES(b1, dy + c + 8)
+                u += a * b;
+                v += b;
+                u1 += a1 * b1;
+                v1 += b1;
+            } else {
+                u += a;
+                v += a * a;
+                u1 += a1;
+                v1 += a1 * a1;
+            }
+        }
+        u += u1;
+        v += v1;
+        memcpy(sums, &u, sizeof u);
+        memcpy(sums + CKCI_NORM_WIDTH, &v, sizeof v);
+        for (; c < width; c++) {
+            double a = (double)x[c] - q->f->shift[at], b = (double)dy[c];
+            sums[c % 8] += dy != x ? a * b : a;
+            sums[CKCI_NORM_WIDTH + c % 8] += dy != x ? b : a * a;
+        }
+    }
+}
+
+CKCI_TARGET CKCI_FN void CKCI_NORM_NAME(map)(const ckci_norm_call *q)
+{
+    const ckci_norm_factors *f = q->f;
+    const int64_t rows = q->rows, width = q->width, across = q->across;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;
+        const int64_t at = q->first + r * q->down;
+        float *out = q->out + r * q->out_step, end[8];
+        for (int64_t c = 0; c < width; c += 8) {
+            CKCI_NORM_EIGHT(x, dy, c, width)
+            CKCI_NORM_FACTOR(s, f->shift + at + c * across)
+            CKCI_NORM_FACTOR(fx, f->kx + at + c * across)
+            CKCI_NORM_FACTOR(t, f->k0 + at + c * across)
+            CKCI_NORM_DOUBLES(a, px)
+            if (dy != x) {
+                CKCI_NORM_FACTOR(fd, f->kd + at + c * across)
+                CKCI_NORM_FACTOR(fs, f->ks + at + c * across)
+                CKCI_NORM_DOUBLES(b, py)
+                t += b * fd;
+                t = ((a - s) * fx + t) * fs;
+            } else {
+                t = (a - s) * fx + t;
+            }
+            CKCI_NORM_STORE(some < 8 ? end : out + c, t)
+            if (some < 8) {
+                CKCI_NORM_FEW(out + c, end, some)
+            }
+        }
+    }
+}
+
+CKCI_TARGET CKCI_FN void CKCI_NORM_NAME(act)(const ckci_norm_call *q)
+{
+    const ckci_norm_factors *f = q->f;
+    const ckconv_element act = q->act;
+    const int64_t rows = q->rows, width = q->width, across = q->across;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *x = q->x + r * q->x_step, *dy = q->dy ? q->dy + r * q->dy_step : x;
+        const int64_t at = q->first + r * q->down;
+        float *out = q->out + r * q->out_step, end[8];
+        for (int64_t c = 0; c < width; c += 8) {
+            CKCI_NORM_EIGHT(x, dy, c, width)
+            CKCI_NORM_FACTOR(s, f->shift + at + c * across)
+            CKCI_NORM_FACTOR(fk, f->kv + at + c * across)
+            CKCI_NORM_FACTOR(fb, f->kb + at + c * across)
+            CKCI_NORM_DOUBLES(a, px)
+            const ckci_d8 v = (a - s) * fk + fb;
+            ckci_d8 y;
+            if (act == CKCONV_RELU) {
+                y = v;
+                if (dy != x) {
+                    CKCI_NORM_DOUBLES(by, py)
+                    y = by;
+                }
+                CKCI_NORM_RELU(y, v)
+            } else if (act == CKCONV_GELU) {
+                CKCI_NORM_GELU(e, phi, v)
+                y = v * phi;
+                if (dy != x) {
+                    CKCI_NORM_DOUBLES(by, py)
+                    y = (phi + v * e * 0.39894228040143267794) * by;
+                }
+            } else {
+                CKCI_NORM_EXP(e, v)
+                const ckci_d8 sigmoid = 1.0 / (1.0 + e);
+                y = act == CKCONV_SILU ? v * sigmoid : sigmoid;
+                if (dy != x) {
+                    CKCI_NORM_DOUBLES(by, py)
+                    y = sigmoid * (1.0 - sigmoid);
+                    y = (act == CKCONV_SILU ? sigmoid + v * y : y) * by;
+                }
+            }
+            CKCI_NORM_STORE(some < 8 ? end : out + c, y)
+            if (some < 8) {
+                CKCI_NORM_FEW(out + c, end, some)
+            }
+        }
+    }
+}
 #undef CKCI_TARGET
+#undef CKCI_NORM_SET
 #endif
 #endif
 
@@ -13946,14 +14511,10 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 #undef CKCI_NORM_WIDEN
 #undef CKCI_NORM_NARROW
 #undef CKCI_NORM_FEW
-#undef CKCI_NORM_KERNELS
-#undef CKCI_NORM_LINE_SUMS
-#undef CKCI_NORM_SUMS
-#undef CKCI_NORM_MAP
 #undef CKCI_NORM_EXP
 #undef CKCI_NORM_RELU
 #undef CKCI_NORM_GELU
-#undef CKCI_NORM_ACT
+#undef CKCI_NORM_NAME
 #undef CKCI_BF16_KERNELS
 #undef CKCI_BF16_SET
 #undef CKCI_NO_BF16_SET
@@ -14416,7 +14977,7 @@ CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double
    outputs). */
 CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
-    ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
+    ckconv_dtype compute = p->t[ckci_base(p->op)].compute;
     int matrix = compute != CKCONV_F32 && compute != CKCONV_F64 && ckci_matrix_family(device) != 0;
     const int64_t few = ckci_min(p->k, p->c), many = ckci_max(p->k, p->c);
     const int pixel = p->g == 1 && p->output[0] * p->output[1] * p->output[2] == 1 && ckci_pointwise(p);
@@ -14436,7 +14997,7 @@ CKCI_FN int32_t ckci_kernel_for(ckconv_dtype kind, int32_t f32, int32_t f64, int
 
 CKCI_FN ckconv_dtype ckci_conv_kind(const ckci_conv *p)
 {
-    return ckci_find_kind(p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute)->dtype;
+    return ckci_find_kind(p->t[ckci_base(p->op)].compute)->dtype;
 }
 
 /* Blocks of 256 outputs: lanes channels, and positions. Channels go first where they lie closer together in
@@ -21120,8 +21681,9 @@ CKCI_FN int32_t ckci_cpu_features(void)
 }
 #endif
 
-/* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features
-   it needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
+/* The table of CPU instances: name (its place is the index), engine, family, operation (ALL: each), CPU
+   features that it needs, rows and columns of its register tile, lanes of a vector for f32, the function
+   that says whether it fits, and the one that runs it. */
 #define CKCI_CPU_ROWS(X, ISA, FEATURES, TM, TN, VL)                                                          \
     X(cpu_gemm_fwd_##ISA, CPU, SINGLE_STAGE, FWD, FEATURES, TM, TN, VL, ckci_fit_turned_gather,              \
       ckci_run_turned_gather)                                                                                \
@@ -21166,8 +21728,8 @@ CKCI_FN int32_t ckci_cpu_features(void)
     X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
     X(cpu_groupnorm_bwd, CPU, GROUPNORM, GROUPNORM_BWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)
 
-/* GPU instances: name, family, operation, type of the sums (0: any), tile (a ckci_gpu_tile's members), does
-   it fit, list the launches. */
+/* The table of GPU instances: name, family, operation, type of the sums (0: any), tile (the members of a
+   ckci_gpu_tile), the function that says whether it fits, and the one that lists its launches. */
 #define CKCI_NO_TILE(FORM, SIDE) (CKCI_TILE_##FORM, SIDE, SIDE, 0, 0, 0, 0, 0, 0, {0, 0})
 
 #define CKCI_GPU_TILES(X, OP, LOW, FIT, LIST)                                                                \
@@ -21377,15 +21939,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
     X(gpu_groupnorm_bwd, GROUPNORM, GROUPNORM_BWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_gpu_norm,              \
       ckci_list_gpu_norm)
 
-enum {
-    CKCI_OP_ALL = 0,
-    CKCI_OP_FWD = CKCONV_FWD,
-    CKCI_OP_BWD_DATA = CKCONV_BWD_DATA,
-    CKCI_OP_BWD_WEIGHT = CKCONV_BWD_WEIGHT,
-    CKCI_OP_CONV_CONV_FWD = CKCONV_CONV_CONV_FWD,
-    CKCI_OP_GROUPNORM_FWD = CKCONV_GROUPNORM_FWD,
-    CKCI_OP_GROUPNORM_BWD = CKCONV_GROUPNORM_BWD
-};
+/* A row's operation: one of the table, which has none twice, or all. */
+#define CKCI_ROW(NAME, ...) CKCI_OP_##NAME = CKCONV_##NAME,
+enum { CKCI_OPERATIONS(CKCI_ROW) CKCI_OP_ALL = 0 };
+#undef CKCI_ROW
 
 CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
 {
@@ -21393,12 +21950,15 @@ CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
     if (f->split_k > 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: ref sums in one part", (int)f->split_k);
     }
-    const ckci_tensor *t = plan->op <= CKCONV_BWD_WEIGHT      ? &f->p->conv.t[ckci_written(plan->op)]
-                           : plan->op == CKCONV_CONV_CONV_FWD ? &f->p->pair.second.t[CKCI_OUT]
-                                                              : &f->p->norm.in;
-    plan->grid[0] = plan->op == CKCONV_CONV_CONV_FWD ? t->len[1] * t->len[3] * t->len[4] * t->len[5]
-                    : plan->op <= CKCONV_BWD_WEIGHT  ? t->len[0] * t->len[1] * t->len[2]
-                                                     : t->len[0] * t->len[1];
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
+        const ckci_tensor *t = &f->p->conv.t[ckci_written(plan->op)];
+        plan->grid[0] = t->len[0] * t->len[1] * t->len[2];
+    } else if (ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
+        const ckci_tensor *t = &f->p->pair.second.t[CKCI_OUT];
+        plan->grid[0] = t->len[1] * t->len[3] * t->len[4] * t->len[5];
+    } else {
+        plan->grid[0] = f->p->norm.in.len[0] * f->p->norm.in.len[1];
+    }
     f->cost = 1e30;
     return CKCONV_OK;
 }
@@ -21409,9 +21969,9 @@ CKCI_FN void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const 
     int32_t threads = plan->device.threads;
     (void)ws;
     (void)features;
-    if (plan->op <= CKCONV_BWD_WEIGHT) {
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
         ckci_ref_conv(&p->conv, threads);
-    } else if (CKCI_HAS_CONV_CONV && plan->op == CKCONV_CONV_CONV_FWD) {
+    } else if (CKCI_HAS_CONV_CONV && ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
         ckci_ref_conv_conv(&p->pair, args, threads);
     } else if (CKCI_HAS_GROUPNORM) {
         ckci_ref_groupnorm(&p->norm, args, threads);
@@ -21435,7 +21995,8 @@ typedef struct ckci_instance {
                           ckconv_error *err);
 } ckci_instance;
 
-/* In the place of what an instance of a dropped engine or operation does: places of the others stay. */
+/* An instance of a dropped engine or operation has this function in place of its own. Its row stays, so that
+   the numbers of the other instances stay. */
 CKCI_FN ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
 {
     CKCI_TRY(f->plan->engine == CKCONV_ENGINE_CPU && !CKCI_HAS_CPU
@@ -21486,13 +22047,14 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
     return index >= 0 && index < (int32_t)(sizeof table / sizeof table[0]) ? &table[index] : NULL;
 }
 
-/* Is dbias of this problem wanted? */
+/* Does this problem ask for dbias? */
 CKCI_FN int ckci_has_bias(const ckconv_plan *plan, const ckci_problem *p)
 {
-    return plan->op == CKCONV_BWD_WEIGHT && p->conv.dbias.dtype != 0;
+    return ckci_desc_of(plan->op) == CKCI_DESC_CONV && p->conv.dbias.dtype != 0;
 }
 
-/* What dbias adds to an instance that fits: workspace, which it shares with dwei, launches and time. */
+/* Adds to an instance that fits what dbias takes: workspace, which it shares with dwei, launches and time.
+   */
 CKCI_FN ckconv_status ckci_fit_bias(ckci_fit *f, ckconv_error *err)
 {
     ckconv_plan *plan = f->plan;
@@ -21516,7 +22078,7 @@ CKCI_FN ckconv_status ckci_fit_bias(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-/* dbias on the host. */
+/* Computes dbias on the host. */
 CKCI_FN void ckci_run_bias(const ckconv_plan *plan, const ckci_problem *p, unsigned char *ws,
                            int32_t features)
 {
@@ -21535,16 +22097,17 @@ CKCI_FN void ckci_run_bias(const ckconv_plan *plan, const ckci_problem *p, unsig
 #endif
 }
 
-/* All launches of a run: dbias first, unless the tiles of dwei sum it; alone where dwei is not wanted. */
+/* Lists all launches of a run. dbias comes first, unless the tiles of dwei sum it; where dwei is not wanted
+   it comes alone. */
 CKCI_FN ckconv_status ckci_list_launches(const ckconv_plan *plan, const ckci_instance *instance,
                                          const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
                                          const ckci_emitter *e, ckconv_error *err)
 {
     if (ckci_has_bias(plan, p)) {
-        if (!plan->tune[CKCI_TUNE_BIAS] || !args->dwei) {
+        if (!plan->tune[CKCI_TUNE_BIAS] || !ckci_result(args, plan->op)) {
             CKCI_TRY(ckci_emit_bias(plan, &p->conv, ws, e, err));
         }
-        if (!args->dwei) {
+        if (!ckci_result(args, plan->op)) {
             return CKCONV_OK;
         }
     }
@@ -21559,14 +22122,15 @@ CKCI_FN ckconv_status ckci_list_launches(const ckconv_plan *plan, const ckci_ins
   the most telling of all refusals is the error. A plan holds no pointer: it is a plain struct, the same for
   the same description, device and options.
 */
-/* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
+/* The problem with all axes of the description, as callers are told of it. Plans are made and run for what
+   ckci_drop_axes leaves. */
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_op(op, err));
-    if (CKCI_HAS_CONV_CONV && op == CKCONV_CONV_CONV_FWD) {
+    if (CKCI_HAS_CONV_CONV && ckci_desc_of(op) == CKCI_DESC_CONV_CONV) {
         return ckci_check_conv_conv((ckconv_conv_conv_desc *)desc, &p->pair, err);
     }
-    if (CKCI_HAS_GROUPNORM && (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD)) {
+    if (CKCI_HAS_GROUPNORM && ckci_desc_of(op) == CKCI_DESC_GROUPNORM) {
         return ckci_check_groupnorm(op, (ckconv_groupnorm_desc *)desc, &p->norm, err);
     }
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
@@ -21574,10 +22138,10 @@ CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem 
 
 CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
 {
-    if (op == CKCONV_CONV_CONV_FWD) {
-        ckci_drop_pair(&p->pair);
-    } else if (op <= CKCONV_BWD_WEIGHT) {
+    if (ckci_desc_of(op) == CKCI_DESC_CONV) {
         ckci_drop_conv(&p->conv);
+    } else if (ckci_desc_of(op) == CKCI_DESC_CONV_CONV) {
+        ckci_drop_pair(&p->pair);
     } else {
         ckci_tensor *t[3];
         t[0] = &p->norm.in;
@@ -21618,11 +22182,11 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
     return CKCONV_OK;
 }
 
-/* What every GPU gives a block; kernels of the vector, direct and group norm families use no more, unless the
-   planner has looked. */
+/* LDS that every GPU gives a block. Kernels of the vector, direct and group norm families use no more than
+   this, unless the planner has asked how much there is. */
 enum { CKCI_LEAST_LDS = 49152 };
 
-/* A GPU has the name of one of its vendor's, and the waves of its row. */
+/* Checks that a GPU's name is one of its vendor's, and that its waves are those of the name's row. */
 CKCI_FN ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
 {
     const ckci_architecture *row = ckci_find_architecture(d->arch);
@@ -21693,7 +22257,7 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
     return CKCONV_OK;
 }
 
-/* FLOP and least traffic. */
+/* Adds the FLOP of a convolution, and the bytes of its tensors, each moved once. */
 CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
 {
     int64_t f = 2;
@@ -21719,20 +22283,20 @@ CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes
 CKCI_FN void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
 {
     plan->flop = plan->bytes = 0;
-    if (plan->op == CKCONV_CONV_CONV_FWD) {
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
         ckci_measure_conv(&p->pair.first, &plan->flop, &plan->bytes);
         ckci_measure_conv(&p->pair.second, &plan->flop, &plan->bytes);
         const ckci_tensor *mid = &p->pair.first.t[CKCI_OUT]; /* counted twice, moved not at all */
         plan->bytes = ckci_max(plan->bytes - 2 * ckci_count(mid) * (int64_t)ckci_size(mid->dtype), 0);
-    } else if (plan->op <= CKCONV_BWD_WEIGHT) {
+    } else if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
         ckci_measure_conv(&p->conv, &plan->flop, &plan->bytes);
     } else {
         const ckci_groupnorm *n = &p->norm;
         int64_t x = ckci_count(&n->in) * (int64_t)ckci_size(n->in.dtype);
         int64_t y = ckci_count(&n->out) * (int64_t)ckci_size(n->out.dtype);
-        int64_t dx = ckci_count(&n->din) * (int64_t)ckci_size(n->din.dtype);
-        plan->bytes =
-            ckci_min(x / 2 + y / 2 + (plan->op == CKCONV_GROUPNORM_BWD ? dx / 2 : 0), CKCI_MAX_BYTES / 2) * 2;
+        int64_t dx = ckci_written(plan->op) == CKCI_IN ? ckci_count(&n->din) : 0;
+        dx *= (int64_t)ckci_size(n->din.dtype);
+        plan->bytes = ckci_min(x / 2 + y / 2 + dx / 2, CKCI_MAX_BYTES / 2) * 2;
     }
 }
 
@@ -21760,16 +22324,17 @@ CKCI_FN int ckci_known_name(const char *name)
     return ckci_same_text(name, "dl");
 }
 
-/* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far
-   longer. Results do not depend on it. */
+/* How many threads are worth their start. A small problem is done before a team of threads has met, and
+   waiting for a team on a busy machine takes far longer. Results do not depend on the number. */
 CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
     double most = cost / (double)CKCI_THREAD_COST;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
 }
 
-/* Can the device make all launches of a plan? Counts them, as if every optional result but mid were asked
-   for, and statistics were saved. Addresses are made up: nothing reads there. */
+/* Counts the launches of a plan, and refuses the plan if the device cannot make one of them. Every optional
+   result but mid is taken to be asked for, and statistics to be saved. Addresses are made up, and nothing
+   reads there. */
 CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
                                         const ckci_instance *instance, ckconv_error *err)
 {
@@ -21794,15 +22359,16 @@ CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p
     return CKCONV_OK;
 }
 
-/* How much an instance's refusal tells: 0 where it is made for other sums, another matrix unit or another
-   CPU, 1 for a matrix unit, 2 for the rest. */
+/* How much an instance's refusal tells the caller: 0 where the instance is made for other sums, another
+   matrix unit or another CPU, 1 for an instance of a matrix unit, 2 for the others. */
 CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
 {
     int matrix =
         i->family == CKCONV_FAMILY_MFMA || i->family == CKCONV_FAMILY_WMMA || i->family == CKCONV_FAMILY_MMA;
-    ckconv_dtype kind = plan->op == CKCONV_CONV_CONV_FWD ? ckci_conv_kind(&p->pair.first)
-                        : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_conv_kind(&p->conv)
-                                                         : i->kind;
+    int32_t desc = ckci_desc_of(plan->op);
+    ckconv_dtype kind = desc == CKCI_DESC_CONV        ? ckci_conv_kind(&p->conv)
+                        : desc == CKCI_DESC_CONV_CONV ? ckci_conv_kind(&p->pair.first)
+                                                      : i->kind;
     if ((i->kind != 0 && i->kind != kind) || (matrix && ckci_matrix_family(&plan->device) != i->family) ||
         (i->features & plan->device.features) != i->features) {
         return 0;
@@ -21810,8 +22376,8 @@ CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, co
     return matrix ? 1 : 2;
 }
 
-/* Of all refusals the first one of the highest rank is told, in a rank one for want of workspace before all
-   others: it could run. */
+/* Keeps the refusal that is told: the first one of the highest rank. Within a rank, a refusal for want of
+   workspace comes before all others, since such an instance could run. */
 CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
 {
     if (why) {
@@ -21823,7 +22389,7 @@ CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckcon
     }
 }
 
-/* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
+/* Writes the cheapest instance that fits into *plan, which holds op, engine, device and description. */
 CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double *cost, ckconv_error *err)
 {
@@ -21925,9 +22491,10 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
     return CKCONV_OK;
 }
 
-/* A CPU plan under a limit may have its workspace on the stack instead: where the whole block is enough, and
-   is so whatever the number of threads: of a group norm, whose workspace does not depend on it, and of what
-   is too small for two. It does where that costs no more than what the limit leaves. */
+/* Gives a CPU plan under a limit its workspace on the stack instead, where the block there is enough
+   whatever the number of threads. That holds for a group norm, whose workspace does not depend on the
+   number, and for problems that are too small for two threads. The stack is taken only where the plan for it
+   costs no more than what the limit leaves. */
 CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double cost)
 {
@@ -21941,7 +22508,7 @@ CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, cons
     trial.workspace_bytes = 0;
     if (ckci_select(&trial, p, o, only, &other, NULL) == CKCONV_OK && other <= cost &&
         trial.workspace_bytes > ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) &&
-        (plan->op >= CKCONV_GROUPNORM_FWD || other < 2 * (double)CKCI_THREAD_COST)) {
+        (ckci_desc_of(plan->op) == CKCI_DESC_GROUPNORM || other < 2 * (double)CKCI_THREAD_COST)) {
         *plan = trial;
         plan->tune[CKCI_TUNE_STACK] = trial.workspace_bytes;
         plan->workspace_bytes = 0;
@@ -21979,8 +22546,8 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
     return instance->list(part, &one, &none, ws, &instance->tile, e, err);
 }
 
-/* A plan that was refused is all zero but for a version that no header has, and its member u, which holds
-   why: a run of it says so again. */
+/* A plan that was refused is all zero but for two members: a version that no header has, and u, which holds
+   the reason. A run of such a plan tells the reason again. */
 CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
 {
     if (plan) {
@@ -21994,7 +22561,7 @@ CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ck
     return why->status;
 }
 
-/* Was it? Then *why. */
+/* Was this plan refused? If so, *why is the reason. */
 CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 {
     if (!plan || plan->magic != 0 || plan->version != CKCI_REFUSED) {
@@ -22005,19 +22572,21 @@ CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
     return 1;
 }
 
-/* A checked problem as engines see it: without axes that are nothing, patches as rows of channels. */
+/* Turns a checked problem into what engines see: axes of one position are gone, and patches are rows of
+   channels. */
 CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
 {
+    int conv = ckci_desc_of(plan->op) == CKCI_DESC_CONV;
     ckci_drop_axes(plan->op, p);
-    if (plan->engine == CKCONV_ENGINE_GPU && plan->op <= CKCONV_BWD_WEIGHT) {
+    if (conv && plan->engine == CKCONV_ENGINE_GPU) {
         ckci_fold_patches(&p->conv, 16 / (int64_t)ckci_size(p->conv.t[CKCI_IN].dtype));
     }
-    if (plan->engine == CKCONV_ENGINE_CPU && plan->op <= CKCONV_BWD_WEIGHT) {
+    if (conv && plan->engine == CKCONV_ENGINE_CPU) {
         ckci_merge_axes(&p->conv);
     }
 }
 
-/* What the running build holds, as a number: a plan of another build may need what this one lacks. */
+/* What this build holds, as a number. A plan of another build may need what this one lacks. */
 enum {
     CKCI_BUILD_HOLDS = CKCI_HAS_F64 | CKCI_HAS_F32 << 1 | CKCI_HAS_F16 << 2 | CKCI_HAS_BF16 << 3 |
                        CKCI_HAS_I8 << 4 | CKCI_HAS_FP8 << 5 | CKCI_HAS_FWD << 6 | CKCI_HAS_BWD_DATA << 7 |
@@ -22025,8 +22594,9 @@ enum {
                        CKCI_HAS_CHANNELS_FIRST << 11 | CKCI_HAS_DEPTHWISE << 12 | CKCI_HAS_CPU << 13
 };
 
-/* A number of a plan, of its instance's name and of what the build holds: an index, or a launch, may mean
-   something else elsewhere. A word that changes changes it, as each step is one-to-one. */
+/* A checksum of a plan, of its instance's name and of what the build holds: an index or a launch may mean
+   something else in another build. Each step is one-to-one, so that a single changed word changes the
+   checksum. */
 CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
 {
     ckconv_plan copy;
@@ -22049,7 +22619,7 @@ CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
     return sum[0];
 }
 
-/* What ckci_make_plan does. *out is all zero after a failure. */
+/* The work of ckci_make_plan. *out is all zero after a failure. */
 CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
                                     ckci_problem *problem, ckconv_error *err)
@@ -22116,9 +22686,15 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
     return ckci_ok(err);
 }
 
-/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. desc_bytes of desc are
-   copied. */
-CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+CKCI_FN size_t ckci_desc_bytes(int32_t desc)
+{
+    return desc == CKCI_DESC_CONV        ? sizeof(ckconv_conv_desc)
+           : desc == CKCI_DESC_CONV_CONV ? sizeof(ckconv_conv_conv_desc)
+                                         : sizeof(ckconv_groupnorm_desc);
+}
+
+/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. */
+CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc,
                                      const ckconv_options *options, const ckconv_device *device, int32_t only,
                                      ckci_problem *problem, ckconv_error *err)
 {
@@ -22127,17 +22703,24 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     if (!out) {
         return ckci_fail(err, CKCONV_ERR_NULL, "plan is NULL");
     }
-    if (ckci_try_plan(out, op, desc, desc_bytes, options, device, only, problem, &why) != CKCONV_OK) {
+    if (ckci_try_plan(out, op, desc, ckci_desc_bytes(ckci_desc_of(op)), options, device, only, problem,
+                      &why) != CKCONV_OK) {
         return ckci_refuse(out, &why, err);
     }
     return ckci_ok(err);
 }
 
-CKCI_FN size_t ckci_desc_bytes(ckconv_op op)
+/* The same, of an operation that must have this description. */
+CKCI_FN ckconv_status ckci_make_plan_of(ckconv_plan *plan, ckconv_op op, int32_t which, const void *desc,
+                                        const ckconv_options *options, const ckconv_device *device,
+                                        ckconv_error *err)
 {
-    return op == CKCONV_CONV_CONV_FWD                                 ? sizeof(ckconv_conv_conv_desc)
-           : op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD ? sizeof(ckconv_groupnorm_desc)
-                                                                      : sizeof(ckconv_conv_desc);
+    ckci_problem p;
+    ckconv_error why;
+    memset(&why, 0, sizeof why);
+    return ckci_check_desc(op, which, &why) != CKCONV_OK
+               ? ckci_refuse(plan, &why, err)
+               : ckci_make_plan(plan, op, desc, options, device, -1, &p, err);
 }
 
 CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)
@@ -22177,6 +22760,115 @@ CKCI_FN ckconv_status ckci_recover(const ckconv_plan *plan, const char *name, ck
     CKCI_TRY(ckci_check_problem(plan->op, &desc, p, err));
     ckci_plain_problem(plan, p);
     return CKCONV_OK;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>plan-tensors
+  The tensors of a problem by the numbers that callers give them (CKCONV_TENSOR_...): where the checked
+  problem keeps one, what its description says, how long a vector is. Runs take buffers from here, texts and
+  drivers take shapes. Which of them an operation has, and what it does with each, stands in its row
+  (>>core-ops).
+*/
+/* A tensor of a problem: one that has a description, or a vector of `rank` lengths, packed. */
+typedef struct ckci_found {
+    ckci_tensor *t;            /* NULL: the problem keeps no more of it than this */
+    const ckconv_tensor *desc; /* NULL: it is a vector */
+    ckconv_dtype dtype;
+    int32_t rank;
+    int64_t length[3], count;
+} ckci_found;
+
+CKCI_FN int ckci_found_vector(ckci_found *f, ckconv_dtype dtype, int64_t a, int64_t b)
+{
+    f->dtype = dtype;
+    f->rank = 2;
+    f->length[0] = a;
+    f->length[1] = b;
+    f->count = a * b;
+    return 1;
+}
+
+CKCI_FN int ckci_found_tensor(ckci_found *f, ckci_tensor *t, const ckconv_tensor *desc)
+{
+    f->t = t;
+    f->desc = desc;
+    f->dtype = t->dtype;
+    return 1;
+}
+
+CKCI_FN int ckci_find_in_norm(ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which, ckci_found *f)
+{
+    switch (which) {
+    case CKCONV_TENSOR_CHANNEL:
+        ckci_found_vector(f, p->param, p->g, p->c);
+        if (p->param_step > 0) {
+            f->rank = 3;
+            f->length[0] = p->n;
+            f->length[1] = p->g;
+            f->length[2] = p->c;
+            f->count = ckci_param_count(p);
+        }
+        return 1;
+    case CKCONV_TENSOR_STAT:
+        return ckci_found_vector(f, p->stat, p->n, p->g);
+    case CKCONV_TENSOR_IN:
+        return ckci_found_tensor(f, &p->in, &d->in);
+    case CKCONV_TENSOR_OUT:
+        return ckci_found_tensor(f, &p->out, &d->out);
+    default:
+        return ckci_found_tensor(f, &p->din, &d->din);
+    }
+}
+
+CKCI_FN int ckci_find_in_conv(ckci_conv *p, const ckconv_conv_desc *d, int32_t which, ckci_found *f)
+{
+    int32_t i = which - CKCONV_TENSOR_D0;
+    switch (which) {
+    case CKCONV_TENSOR_DBIAS:
+        f->t = &p->dbias;
+        return ckci_found_vector(f, p->dbias.dtype, p->g, p->k) && p->dbias.dtype != 0;
+    case CKCONV_TENSOR_IN:
+        return ckci_found_tensor(f, &p->t[CKCI_IN], &d->in);
+    case CKCONV_TENSOR_WEI:
+        return ckci_found_tensor(f, &p->t[CKCI_WEI], &d->wei);
+    case CKCONV_TENSOR_OUT:
+        return ckci_found_tensor(f, &p->t[CKCI_OUT], &d->out);
+    default:
+        return i < p->num_d && !p->accumulate && ckci_found_tensor(f, &p->d[i], &d->d[i]);
+    }
+}
+
+CKCI_FN int ckci_find_in_pair(ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which, ckci_found *f)
+{
+    ckci_conv *first = &p->first, *second = &p->second;
+    int32_t i = which - CKCONV_TENSOR_D0;
+    switch (which) {
+    case CKCONV_TENSOR_CHANNEL:
+        return ckci_found_vector(f, (ckconv_dtype)(first->t[0].dtype == CKCONV_F64 ? CKCONV_F64 : CKCONV_F32),
+                                 first->g, first->k);
+    case CKCONV_TENSOR_MID:
+        return ckci_found_tensor(f, &first->t[CKCI_OUT], &d->conv0.out);
+    case CKCONV_TENSOR_WEI1:
+        return ckci_found_tensor(f, &second->t[CKCI_WEI], &d->wei1);
+    case CKCONV_TENSOR_OUT:
+        return ckci_found_tensor(f, &second->t[CKCI_OUT], &d->out);
+    case CKCONV_TENSOR_IN:
+    case CKCONV_TENSOR_WEI:
+        return ckci_find_in_conv(first, &d->conv0, which, f);
+    default:
+        return i < second->num_d && !second->accumulate && ckci_found_tensor(f, &second->d[i], &d->d[i]);
+    }
+}
+
+/* The tensor of an argument; 0: this problem has none of it. */
+CKCI_FN int ckci_find_tensor(const ckconv_plan *plan, ckci_problem *p, int32_t which, ckci_found *f)
+{
+    int32_t desc = ckci_desc_of(plan->op);
+    memset(f, 0, sizeof *f);
+    return desc == CKCI_DESC_CONV        ? ckci_find_in_conv(&p->conv, &plan->u.conv, which, f)
+           : desc == CKCI_DESC_CONV_CONV ? ckci_find_in_pair(&p->pair, &plan->u.conv_conv, which, f)
+                                         : ckci_find_in_norm(&p->norm, &plan->u.groupnorm, which, f);
 }
 
 
@@ -22674,23 +23366,14 @@ CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const
                                           const ckconv_options *options, const ckconv_device *device,
                                           ckconv_error *err)
 {
-    ckci_problem p;
-    if (op < CKCONV_FWD || op > CKCONV_BWD_WEIGHT) {
-        ckconv_error why;
-        memset(&why, 0, sizeof why);
-        ckci_fail(&why, CKCONV_ERR_ARGUMENT,
-                  "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)", (int)op);
-        return ckci_refuse(plan, &why, err);
-    }
-    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
+    return ckci_make_plan_of(plan, op, CKCI_DESC_CONV, desc, options, device, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_conv_conv(ckconv_plan *plan, const ckconv_conv_conv_desc *desc,
                                                const ckconv_options *options, const ckconv_device *device,
                                                ckconv_error *err)
 {
-    ckci_problem p;
-    return ckci_make_plan(plan, CKCONV_CONV_CONV_FWD, desc, sizeof *desc, options, device, -1, &p, err);
+    return ckci_make_plan_of(plan, CKCONV_CONV_CONV_FWD, CKCI_DESC_CONV_CONV, desc, options, device, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
@@ -22698,18 +23381,10 @@ CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
                                                const ckconv_options *options, const ckconv_device *device,
                                                ckconv_error *err)
 {
-    ckci_problem p;
-    if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
-        ckconv_error why;
-        memset(&why, 0, sizeof why);
-        ckci_fail(&why, CKCONV_ERR_ARGUMENT,
-                  "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
-        return ckci_refuse(plan, &why, err);
-    }
-    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
+    return ckci_make_plan_of(plan, op, CKCI_DESC_GROUPNORM, desc, options, device, err);
 }
 
-/* plan_again, with one instance by index or -1 */
+/* ckconv_plan_again for one instance by its index, or for any (-1). */
 CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base,
                                       const ckconv_options *options, int32_t only, ckconv_error *err)
 {
@@ -22724,8 +23399,7 @@ CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base
         return ckci_refuse(plan, &why, err);
     }
     copy = *base;
-    return ckci_make_plan(plan, copy.op, &copy.u, ckci_desc_bytes(copy.op), options, &copy.device, only, &p,
-                          err);
+    return ckci_make_plan(plan, copy.op, &copy.u, options, &copy.device, only, &p, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_again(ckconv_plan *plan, const ckconv_plan *base,
@@ -22760,101 +23434,42 @@ CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, co
     b->shape = shape;
 }
 
-/* All buffers of an operation, from the arguments that it uses; pointers go into the problem's tensors. */
-CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list)
+/* Lists all buffers of a plan's operation, from its row and the arguments; pointers also go into the
+   problem's tensors. list has room for 20. */
+CKCI_FN int ckci_list_buffers(const ckconv_plan *plan, ckci_problem *p, const ckconv_args *args,
+                              ckci_buffer *list)
 {
-    static const char *const d_names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
-    int count = 0, w = ckci_written(p->op);
-    const void *pointers[3];
-    const char *names[3];
-    pointers[CKCI_IN] = w == CKCI_IN ? a->din : a->in;
-    pointers[CKCI_WEI] = w == CKCI_WEI ? a->dwei : a->wei;
-    pointers[CKCI_OUT] = w == CKCI_OUT ? a->out : a->dout;
-    names[CKCI_IN] = w == CKCI_IN ? "din" : "in";
-    names[CKCI_WEI] = w == CKCI_WEI ? "dwei" : "wei";
-    names[CKCI_OUT] = w == CKCI_OUT ? "out" : "dout";
-    for (int i = 0; i < 3; i++) {
-        p->t[i].p = (unsigned char *)(uintptr_t)pointers[i];
-        ckci_add_buffer(list, &count, names[i], pointers[i], ckci_span(&p->t[i]), i == w, 0, &p->t[i]);
-        list[i].takes_d = i == w;
-    }
-    if (p->accumulate) {
-        p->d[0].p = p->t[w].p;
-    }
-    for (int i = 0; i < p->num_d && !p->accumulate; i++) {
-        p->d[i].p = (unsigned char *)(uintptr_t)a->d[i];
-        ckci_add_buffer(list, &count, d_names[i], a->d[i], ckci_span(&p->d[i]), 0, 0, &p->d[i]);
-        list[count - 1].is_d = 1;
-    }
-    if (p->dbias.dtype) {
-        p->dbias.p = (unsigned char *)a->dbias;
-        ckci_add_buffer(list, &count, "dbias", a->dbias, ckci_span(&p->dbias), 1, 0, &p->dbias);
-        for (int i = 0; i < count && !a->dwei; i++) { /* dbias alone */
-            list[i].optional = i != CKCI_OUT && &list[i] != &list[count - 1];
+    const ckci_operation *row = ckci_find_operation(plan->op);
+    int32_t desc = row->desc;
+    int count = 0, dbias = ckci_has_bias(plan, p) && !ckci_result(args, plan->op); /* dbias alone */
+    for (const ckci_arg_row *a = row->args; a->name; a++) {
+        const void *at = ckci_pointer(args, a);
+        ckci_found f;
+        if (!ckci_find_tensor(plan, p, a->which, &f)) {
+            continue;
+        }
+        int optional = a->need == CKCI_UNLESS_DBIAS ? dbias : a->need != CKCI_NEEDED;
+        int64_t bytes = f.t ? ckci_span(f.t) : f.count * (int64_t)ckci_size(f.dtype);
+        ckci_add_buffer(list, &count, a->name, at, bytes, a->written, optional, f.t);
+        ckci_buffer *b = &list[count - 1];
+        b->element = (int32_t)ckci_size(f.dtype);
+        b->takes_d = a->written && a->which == row->written;
+        b->is_d = a->which >= CKCONV_TENSOR_D0 && a->which < CKCONV_TENSOR_D0 + 4;
+        if (f.t) {
+            f.t->p = (unsigned char *)(uintptr_t)at;
         }
     }
-    return count;
-}
-
-CKCI_FN int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer *list)
-{
-    ckconv_args second = *a;
-    ckci_buffer more[8];
-    int64_t channels = p->first.g * p->first.k * (p->first.t[0].dtype == CKCONV_F64 ? 8 : 4);
-    second.out = a->mid;
-    int count = ckci_list_conv(&p->first, &second, list);
-    list[2].name = "mid";
-    list[2].optional = 1;
-    list[2].takes_d = 0;
-    second.wei = a->wei1;
-    second.out = a->out;
-    second.in = NULL;
-    int rest = ckci_list_conv(&p->second, &second, more);
-    more[1].name = "wei1";
-    for (int i = 1; i < rest; i++) {
-        list[count++] = more[i];
+    ckci_conv *last = desc == CKCI_DESC_CONV        ? &p->conv
+                      : desc == CKCI_DESC_CONV_CONV ? &p->pair.second
+                                                    : NULL;
+    if (last && last->accumulate) {
+        last->d[0].p = last->t[row->written].p;
     }
-    ckci_add_buffer(list, &count, "scale", a->scale, channels, 0, 1, NULL);
-    ckci_add_buffer(list, &count, "shift", a->shift, channels, 0, 1, NULL);
-    list[count - 2].element = list[count - 1].element = p->first.t[0].dtype == CKCONV_F64 ? 8 : 4;
     return count;
 }
 
-/* A vector of a group norm: statistics, gamma and what is like it. */
-CKCI_FN void ckci_add_vector(ckci_buffer *list, int *count, const char *name, const void *p, int64_t length,
-                             ckconv_dtype dtype, int written)
-{
-    ckci_add_buffer(list, count, name, p, length * (int64_t)ckci_size(dtype), written, 1, NULL);
-    list[*count - 1].element = (int32_t)ckci_size(dtype);
-}
-
-CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
-{
-    int count = 0, fwd = p->op == CKCONV_GROUPNORM_FWD;
-    int64_t params = ckci_param_count(p), slabs = p->n * p->g;
-    const void *y = fwd ? a->out : a->dout;
-    p->in.p = (unsigned char *)(uintptr_t)a->in;
-    p->out.p = (unsigned char *)(uintptr_t)y;
-    p->din.p = (unsigned char *)a->din;
-    ckci_add_buffer(list, &count, "in", a->in, ckci_span(&p->in), 0, 0, &p->in);
-    ckci_add_buffer(list, &count, fwd ? "out" : "dout", y, ckci_span(&p->out), fwd, 0, &p->out);
-    ckci_add_vector(list, &count, "gamma", a->gamma, params, p->param, 0);
-    ckci_add_vector(list, &count, "beta", a->beta, params, p->param, 0);
-    if (fwd) {
-        ckci_add_vector(list, &count, "mean", a->mean, slabs, p->stat, 1);
-        ckci_add_vector(list, &count, "inv_std", a->inv_std, slabs, p->stat, 1);
-        return count;
-    }
-    ckci_add_vector(list, &count, "saved_mean", a->saved_mean, slabs, p->stat, 0);
-    ckci_add_vector(list, &count, "saved_inv_std", a->saved_inv_std, slabs, p->stat, 0);
-    ckci_add_buffer(list, &count, "din", a->din, ckci_span(&p->din), 1, 1, &p->din);
-    ckci_add_vector(list, &count, "dgamma", a->dgamma, params, p->param, 1);
-    ckci_add_vector(list, &count, "dbeta", a->dbeta, params, p->param, 1);
-    return count;
-}
-
-/* May these overlap? Only a D tensor and the tensor whose epilogue reads it, with the same elements in the
-   same places: each is read just before it is written. */
+/* May these two overlap? Only a D tensor and the tensor whose epilogue reads it may, with the same type and
+   strides: each element is read just before it is written. */
 CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 {
     return written->takes_d && written->p == read->p && read->is_d &&
@@ -22863,9 +23478,9 @@ CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 }
 
 /* Do two strided tensors whose spans overlap share no element, because they lie in different slices of a
-   common period (channels 0..7 and 8..15 of one NHWC buffer)? Tried for each stride of either as the smallest
-   one of the period: all larger strides must be multiples of it, and what the smaller ones address must not
-   meet. */
+   common period (channels 0..7 and 8..15 of one NHWC buffer)? Each stride of either tensor is tried as the
+   smallest one of the period: all larger strides must be multiples of the period, and what the smaller ones
+   address must not meet. */
 CKCI_FN int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
 {
     const ckci_tensor *t[2];
@@ -22936,16 +23551,36 @@ CKCI_FN ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, c
     return CKCONV_OK;
 }
 
-/* The buffers of any operation (ckci_list_conv and its neighbours); list has room for 20. */
-CKCI_FN int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args *args, ckci_buffer *list)
+/* Checks what a row says of arguments that may be NULL: both of BOTH or none, and at least one result. */
+CKCI_FN ckconv_status ckci_check_missing(ckconv_op op, const ckconv_args *args, ckconv_error *err)
 {
-    return op == CKCONV_CONV_CONV_FWD ? ckci_list_pair(&p->pair, args, list)
-           : op <= CKCONV_BWD_WEIGHT  ? ckci_list_conv(&p->conv, args, list)
-                                      : ckci_list_norm(&p->norm, args, list);
+    char list[160] = "";
+    size_t at = 0;
+    int results = 0, left = 0;
+    const ckci_arg_row *first = ckci_find_operation(op)->args;
+    for (const ckci_arg_row *a = first; a->name; a++) {
+        if (a->need == CKCI_BOTH && a[1].need == CKCI_BOTH &&
+            (ckci_pointer(args, a) == NULL) != (ckci_pointer(args, a + 1) == NULL)) {
+            return ckci_fail(err, CKCONV_ERR_NULL, "args.%s and args.%s: give both or none", a->name,
+                             a[1].name);
+        }
+        left += a->written;
+        results |= a->written && (a->need != CKCI_OPTIONAL || ckci_pointer(args, a));
+    }
+    for (const ckci_arg_row *a = first; a->name && !results; a++) {
+        if (a->written) {
+            left--;
+            at = ckci_append(list, sizeof list, at, "args.%s%s", a->name,
+                             left > 1    ? ", "
+                             : left == 1 ? " and "
+                                         : "");
+        }
+    }
+    return results ? CKCONV_OK : ckci_fail(err, CKCONV_ERR_NULL, "%s are all NULL: nothing to do", list);
 }
 
-/* Everything that is checked before anything is touched: *p gets the problem with its pointers, *ws the
-   aligned workspace. */
+/* Checks everything before anything is touched. *p becomes the problem with its pointers, *ws the aligned
+   workspace. */
 CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                      size_t workspace_bytes, ckci_problem *p, unsigned char **ws,
                                      ckconv_error *err)
@@ -22956,17 +23591,8 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     if (!args) {
         return ckci_fail(err, CKCONV_ERR_NULL, "args is NULL");
     }
-    count = ckci_list_buffers(plan->op, p, args, list);
-    if (plan->op == CKCONV_GROUPNORM_BWD) {
-        if ((args->saved_mean == NULL) != (args->saved_inv_std == NULL)) {
-            return ckci_fail(err, CKCONV_ERR_NULL,
-                             "args.saved_mean and args.saved_inv_std: give both or none");
-        }
-        if (!args->din && !args->dgamma && !args->dbeta) {
-            return ckci_fail(err, CKCONV_ERR_NULL,
-                             "args.din, args.dgamma and args.dbeta are all NULL: nothing to do");
-        }
-    }
+    count = ckci_list_buffers(plan, p, args, list);
+    CKCI_TRY(ckci_check_missing(plan->op, args, err));
     if (plan->workspace_bytes > 0) {
         if (!workspace || (uint64_t)workspace_bytes < (uint64_t)plan->workspace_bytes) {
             return ckci_fail(err, CKCONV_ERR_WORKSPACE,
@@ -22988,12 +23614,12 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     return CKCONV_OK;
 }
 
-/* Were the launches of a run looked at when it was planned? They were for all results, and for pointers that
-   are aligned to 16 bytes. */
+/* Were the launches of this run looked at when it was planned? The planner looked at those for all results,
+   and for pointers that are aligned to 16 bytes. */
 CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
 {
     uintptr_t low = 0;
-    if (plan->op > CKCONV_BWD_WEIGHT) {
+    if (ckci_desc_of(plan->op) != CKCI_DESC_CONV) {
         return 0;
     }
     for (int i = 0; i < 3; i++) {
@@ -23002,10 +23628,11 @@ CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
     for (int i = 0; i < p->conv.num_d; i++) {
         low |= (uintptr_t)p->conv.d[i].p;
     }
-    return low % 16 == 0 && (plan->op != CKCONV_BWD_WEIGHT || p->conv.t[CKCI_WEI].p);
+    return low % 16 == 0 && (!ckci_has_bias(plan, p) || p->conv.t[ckci_written(plan->op)].p);
 }
 
-/* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
+/* Launches all kernels of a run. Each launch is looked at first, so that what cannot be launched is refused
+   before the first kernel starts. */
 CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
                                  const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
                                  void *stream, ckconv_error *err)
@@ -23017,7 +23644,8 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     c.count = c.mid = 0;
     s.stream = stream;
     s.launches = 0;
-    if ((plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) && !ckci_launches_known(plan, p)) {
+    if ((plan->launches > 1 || ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) &&
+        !ckci_launches_known(plan, p)) {
         e.emit = ckci_count_launch;
         e.context = &c;
         CKCI_TRY(ckci_list_launches(plan, instance, p, args, ws, &e, err));
@@ -23061,7 +23689,7 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
                          (int)plan->device.features, (int)ckci_cpu_features());
     }
     ckci_run_bias(plan, &p, ws, instance->features);
-    if (ckci_has_bias(plan, &p) && !args->dwei) {
+    if (ckci_has_bias(plan, &p) && !ckci_result(args, plan->op)) {
         return ckci_ok(err);
     }
     if (plan->tune[CKCI_TUNE_STACK] > 0) {
@@ -23070,7 +23698,7 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         r.p = &p;
         r.args = args;
         r.instance = instance;
-        if (plan->op >= CKCONV_GROUPNORM_FWD) {
+        if (ckci_desc_of(plan->op) == CKCI_DESC_GROUPNORM) {
             ckci_run_on_little_stack(ckci_stack_run_item, &r, 0);
         } else {
             ckci_run_on_stack(ckci_stack_run_item, &r, 0);
@@ -23144,25 +23772,6 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
   buffer ends and always end with 0. Names of kernels come from the launches that a run would make, so that
   they cannot differ from it. It reads a plan and changes nothing.
 */
-/* Append to a text that may be cut; returns the length it would have. */
-CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
-CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
-{
-    char piece[256];
-    va_list list;
-    va_start(list, format);
-    int n = vsnprintf(piece, sizeof piece, format, list);
-    va_end(list);
-    size_t length = n < 0 ? 0 : ckci_min(n, (int64_t)sizeof piece - 1) > 0 ? (size_t)ckci_min(n, 255) : 0;
-    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
-        text[at + i] = piece[i];
-    }
-    if (size > 0) {
-        text[at + length < size ? at + length : size - 1] = 0;
-    }
-    return at + length;
-}
-
 CKCI_FN size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
                                  int32_t ndim)
 {
@@ -23182,7 +23791,7 @@ CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckco
     return ckci_append_sizes(text, size, at, " stride ", d->stride, d->ndim);
 }
 
-/* dbias, and how a GPU's plan computes it. */
+/* The clause about dbias: its type, and how a GPU's plan computes it. */
 CKCI_FN size_t ckci_describe_bias(char *text, size_t size, size_t at, const ckconv_plan *plan,
                                   const ckci_problem *p)
 {
@@ -23194,7 +23803,7 @@ CKCI_FN size_t ckci_describe_bias(char *text, size_t size, size_t at, const ckco
                                                   : ", a pass over dout before");
 }
 
-/* One clause for ckconv_plan_describe: why this family. */
+/* One clause for ckconv_plan_describe, of a host engine: why this family was taken. */
 CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
 {
     switch (family) {
@@ -23221,7 +23830,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     }
 }
 
-/* Why the planner took this one; rates are the planner's model, not measurements. */
+/* The same of a GPU's plan. What it says of speed comes from the planner's model, not from measurements. */
 CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                                  const ckci_instance *instance)
 {
@@ -23233,7 +23842,7 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
          "implicit GEMM on the matrix unit; what it does not read as it is, it packs into workspace first; "
          "parts "
          "of the reduction are added in a fixed order"}};
-    int back = plan->op == CKCONV_GROUPNORM_BWD, split = plan->split_k > 1, bias = 0;
+    int back = ckci_written(plan->op) == CKCI_IN, split = plan->split_k > 1, bias = 0;
     ckci_gpu_bias k;
     int64_t bytes, grid;
     if (ckci_has_bias(plan, p) && plan->tune[CKCI_TUNE_BIAS]) {
@@ -23249,14 +23858,14 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
         return unit[plan->launches > 1 + split + bias][split];
     case CKCONV_FAMILY_DIRECT:
         return instance->fit == ckci_fit_pixel ? "a product of two small matrices in one launch"
-               : plan->op == CKCONV_BWD_WEIGHT
+               : ckci_sums_over(plan->op) == CKCI_OVER_POSITIONS
                    ? "few channels per group: a block owns filters, its threads share the positions"
                    : "few channels per group: a thread owns outputs, one or a strip of them";
     case CKCONV_FAMILY_FUSED:
         return instance->tile.form == CKCI_TILE_NONE ? "slow: each thread computes mid again for each use"
                                                      : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
-        return plan->op != CKCONV_CONV_CONV_FWD
+        return ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
                    ? "mid goes through workspace: the second filter has more than one tap"
@@ -23277,11 +23886,12 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     }
 }
 
-/* Is the epilogue computed element by element? (bwd_weight: it acts on few numbers.) */
+/* The clause about an epilogue that is computed element by element. bwd_weight needs none: its epilogue acts
+   on few numbers. */
 CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
 {
     ckci_gpu_target target;
-    if (plan->op != CKCONV_FWD && plan->op != CKCONV_BWD_DATA) {
+    if (ckci_desc_of(plan->op) != CKCI_DESC_CONV || ckci_sums_over(plan->op) != CKCI_OVER_TAPS) {
         return "";
     }
     ckci_set_target(&p->conv, &target);
@@ -23292,8 +23902,8 @@ CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem
                  "one number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16";
 }
 
-/* A text to which launches add the names of their kernels, but for the two that stand last in it: they take
-   turns where a plan has many launches. */
+/* A text to which launches add the names of their kernels. A name that is one of the last two in it is not
+   added again: where a plan has many launches, two kernels take turns. */
 typedef struct ckci_name_list {
     char *text;
     size_t size, at;
@@ -23314,8 +23924,8 @@ CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, c
     return CKCONV_OK;
 }
 
-/* The kernels that run where all tensors (but mid and saved statistics) are there and aligned: at an address
-   that nothing reads. */
+/* Appends the kernels that run where all tensors (but mid and saved statistics) are given and aligned. The
+   address is made up, and nothing reads there. */
 CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, const ckci_instance *instance,
                                    char *text, size_t size, size_t at)
 {
@@ -23328,13 +23938,14 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
     a.in = a.wei = a.dout = a.wei1 = a.gamma = a.beta = place;
     a.d[0] = a.d[1] = a.d[2] = a.d[3] = place;
     a.out = a.din = a.dwei = a.dgamma = a.dbeta = a.dbias = place;
-    (void)ckci_list_buffers(plan->op, p, &a, buffers);
+    (void)ckci_list_buffers(plan, p, &a, buffers);
     e.emit = ckci_keep_name;
     e.context = &list;
     return ckci_list_launches(plan, instance, p, &a, place, &e, NULL) == CKCONV_OK ? list.at : at;
 }
 
-/* What a limit costs: the plan that would be made without one, where that takes more workspace. */
+/* Appends what a limit of workspace costs: it names the workspace of the plan that would be made without
+   one, where that takes more. */
 CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t size, size_t at)
 {
     ckconv_plan free_plan;
@@ -23346,8 +23957,7 @@ CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t siz
     memset(&o, 0, sizeof o);
     o.engine = plan->engine;
     o.split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
-    ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o,
-                                     &plan->device, -1, &p, NULL);
+    ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, &o, &plan->device, -1, &p, NULL);
     if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) ||
         free_plan.workspace_bytes <= plan->tune[CKCI_TUNE_STACK]) {
         return at;
@@ -23373,12 +23983,12 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     }
     const ckci_instance *instance = ckci_find_instance(plan->instance);
     at = ckci_append(text, size, at, "%s", ckconv_op_name(plan->op));
-    if (plan->op == CKCONV_CONV_CONV_FWD) {
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
         const ckconv_conv_conv_desc *d = &plan->u.conv_conv;
         at = ckci_describe_conv(text, size, at, &d->conv0);
         at = ckci_append(text, size, at, " then G%lld K%lld", CKCI_LL(d->g1), CKCI_LL(d->k1));
         at = ckci_append_sizes(text, size, at, " filter ", d->filter1, d->conv0.ndim);
-    } else if (plan->op <= CKCONV_BWD_WEIGHT) {
+    } else if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
         at = ckci_describe_conv(text, size, at, &plan->u.conv);
     } else {
         const ckconv_groupnorm_desc *d = &plan->u.groupnorm;
@@ -23432,138 +24042,65 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     return ckci_append_limit(plan, text, size, at);
 }
 
-CKCI_FN void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
-                              ckconv_tensor_info *info)
+CKCI_FN void ckci_show_tensor(const ckci_found *f, int32_t ndim, int written, ckconv_tensor_info *info)
 {
-    memset(info, 0, sizeof *info);
-    info->dtype = d->dtype;
-    info->layout = d->layout;
+    info->layout = f->desc->layout;
     info->rank = 3 + ndim;
     info->written = written;
     for (int i = 0; i < 3 + ndim; i++) {
         int from = i < 3 ? i : i + 3 - ndim;
-        info->length[i] = t->len[from];
-        info->stride[i] = t->stride[from];
+        info->length[i] = f->t->len[from];
+        info->stride[i] = f->t->stride[from];
     }
-    info->count = ckci_count(t);
-    info->bytes = ckci_span(t);
+    info->count = ckci_count(f->t);
+    info->bytes = ckci_span(f->t);
 }
 
-/* A packed vector or matrix: [a, b]. */
-CKCI_FN void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv_tensor_info *info)
+/* A packed vector. */
+CKCI_FN void ckci_show_vector(const ckci_found *f, ckconv_tensor_info *info)
 {
-    memset(info, 0, sizeof *info);
-    info->dtype = dtype;
-    info->rank = 2;
-    info->length[0] = a;
-    info->length[1] = b;
-    info->stride[0] = b;
-    info->stride[1] = 1;
-    info->count = a * b;
-    info->bytes = info->count * (int64_t)ckci_size(dtype);
-}
-
-CKCI_FN int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_t which,
-                           ckconv_tensor_info *info)
-{
-    int w = ckci_written(p->op);
-    const ckconv_tensor *desc[3];
-    desc[CKCI_IN] = &d->in;
-    desc[CKCI_WEI] = &d->wei;
-    desc[CKCI_OUT] = &d->out;
-    if (which >= CKCONV_TENSOR_IN && which <= CKCONV_TENSOR_OUT) {
-        ckci_show_tensor(&p->t[which], desc[which], d->ndim, which == w, info);
-        return 1;
+    int64_t stride = 1;
+    info->rank = f->rank;
+    for (int i = f->rank - 1; i >= 0; i--) {
+        info->length[i] = f->length[i];
+        info->stride[i] = stride;
+        stride *= f->length[i];
     }
-    if (which == CKCONV_TENSOR_DBIAS && p->dbias.dtype) {
-        ckci_show_vector(p->dbias.dtype, p->g, p->k, info);
-        info->written = 1;
-        return 1;
-    }
-    if (which >= CKCONV_TENSOR_D0 && which < CKCONV_TENSOR_D0 + d->num_d) {
-        int i = which - CKCONV_TENSOR_D0;
-        ckci_show_tensor(&p->d[i], &d->d[i], d->ndim, 0, info);
-        return 1;
-    }
-    return 0;
-}
-
-CKCI_FN int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which,
-                           ckconv_tensor_info *info)
-{
-    ckconv_conv_desc second;
-    memset(&second, 0, sizeof second);
-    second.ndim = d->conv0.ndim;
-    second.num_d = d->num_d;
-    second.wei = d->wei1;
-    second.out = d->out;
-    memcpy(second.d, d->d, sizeof second.d);
-    if (which == CKCONV_TENSOR_IN || which == CKCONV_TENSOR_WEI) {
-        return ckci_show_conv(&p->first, &d->conv0, which, info);
-    }
-    if (which == CKCONV_TENSOR_MID) {
-        ckci_show_tensor(&p->first.t[CKCI_OUT], &d->conv0.out, d->conv0.ndim, 1, info);
-        return 1;
-    }
-    if (which == CKCONV_TENSOR_WEI1) {
-        return ckci_show_conv(&p->second, &second, CKCONV_TENSOR_WEI, info);
-    }
-    if (which == CKCONV_TENSOR_CHANNEL) {
-        ckci_show_vector(p->first.t[0].dtype == CKCONV_F64 ? (ckconv_dtype)CKCONV_F64
-                                                           : (ckconv_dtype)CKCONV_F32,
-                         p->first.g, p->first.k, info);
-        return 1;
-    }
-    return ckci_show_conv(&p->second, &second, which, info);
-}
-
-CKCI_FN int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which,
-                           ckconv_tensor_info *info)
-{
-    int fwd = p->op == CKCONV_GROUPNORM_FWD;
-    if (which == CKCONV_TENSOR_IN) {
-        ckci_show_tensor(&p->in, &d->in, d->ndim, 0, info);
-    } else if (which == CKCONV_TENSOR_OUT) {
-        ckci_show_tensor(&p->out, &d->out, d->ndim, fwd, info);
-    } else if (which == CKCONV_TENSOR_DIN && !fwd) {
-        ckci_show_tensor(&p->din, &d->din, d->ndim, 1, info);
-    } else if (which == CKCONV_TENSOR_CHANNEL) {
-        ckci_show_vector(p->param, p->g, p->c, info);
-        if (p->param_step > 0) {
-            info->rank = 3;
-            info->length[0] = p->n;
-            info->length[1] = p->g;
-            info->length[2] = p->c;
-            info->stride[0] = p->param_step;
-            info->stride[1] = p->c;
-            info->stride[2] = 1;
-            info->count = ckci_param_count(p);
-            info->bytes = info->count * (int64_t)ckci_size(p->param);
-        }
-    } else if (which == CKCONV_TENSOR_STAT) {
-        ckci_show_vector(p->stat, p->n, p->g, info);
-    } else {
-        return 0;
-    }
-    return 1;
+    info->count = f->count;
+    info->bytes = info->count * (int64_t)ckci_size(f->dtype);
 }
 
 CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t which, ckconv_tensor_info *info,
                                             ckconv_error *err)
 {
     ckci_problem p;
+    ckci_found f;
     if (!info) {
         return ckci_fail(err, CKCONV_ERR_NULL, "info is NULL");
     }
     CKCI_TRY(ckci_recover(plan, "plan", &p, err));
     ckconv_plan copy = *plan; /* its description has all axes that the caller knows */
     CKCI_TRY(ckci_check_problem(copy.op, &copy.u, &p, err));
-    int found = plan->op == CKCONV_CONV_CONV_FWD ? ckci_show_pair(&p.pair, &plan->u.conv_conv, which, info)
-                : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_show_conv(&p.conv, &plan->u.conv, which, info)
-                                                 : ckci_show_norm(&p.norm, &plan->u.groupnorm, which, info);
-    if (!found) {
+    const ckci_arg_row *a = ckci_find_operation(plan->op)->args;
+    while (a->name && a->which != which) {
+        a++;
+    }
+    if (!a->name || !ckci_find_tensor(plan, &p, which, &f)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "which is %d: %s has no such tensor", (int)which,
                          ckconv_op_name(plan->op));
+    }
+    memset(info, 0, sizeof *info);
+    info->dtype = f.dtype;
+    int32_t desc = ckci_desc_of(plan->op);
+    if (f.desc) {
+        ckci_show_tensor(&f,
+                         desc == CKCI_DESC_CONV        ? plan->u.conv.ndim
+                         : desc == CKCI_DESC_CONV_CONV ? plan->u.conv_conv.conv0.ndim
+                                                       : plan->u.groupnorm.ndim,
+                         a->written, info);
+    } else {
+        ckci_show_vector(&f, info);
+        info->written = which == CKCONV_TENSOR_DBIAS;
     }
     return ckci_ok(err);
 }
@@ -23575,24 +24112,34 @@ CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t whi
   that they need no plan of the caller's and cost planning each time. With a workspace that is too small for
   the best plan they take one that it holds; what a plan refuses, they return.
 */
-/* One call. A workspace that is too small for the best plan selects one that it holds. */
-CKCI_FN ckconv_options ckci_one_call(const void *workspace, size_t bytes)
+/* The limit of workspace that a call's own workspace sets: its bytes, or none at all (-1). */
+CKCI_FN int64_t ckci_allowed(const void *workspace, size_t bytes)
 {
-    ckconv_options o;
-    memset(&o, 0, sizeof o);
-    o.max_workspace = !workspace || bytes == 0                     ? -1
-                      : (uint64_t)bytes < (uint64_t)CKCI_MAX_BYTES ? (int64_t)bytes
-                                                                   : CKCI_MAX_BYTES;
-    return o;
+    return !workspace || bytes == 0                     ? -1
+           : (uint64_t)bytes < (uint64_t)CKCI_MAX_BYTES ? (int64_t)bytes
+                                                        : CKCI_MAX_BYTES;
 }
 
-CKCI_FN ckconv_status ckci_call_conv(ckconv_op op, const ckconv_conv_desc *desc, const ckconv_args *args,
-                                     void *workspace, size_t bytes, void *stream, ckconv_error *err)
+/* Plans, then runs. A workspace that is too small for the best plan selects a plan that it holds; engine ref
+   needs none. which: the description that the operation must have. */
+CKCI_FN ckconv_status ckci_call(ckconv_engine engine, ckconv_op op, int32_t which, const void *desc,
+                                const ckconv_args *args, void *workspace, size_t bytes, void *stream,
+                                ckconv_error *err)
 {
     ckconv_plan plan;
-    ckconv_options o = ckci_one_call(workspace, bytes);
-    CKCI_TRY(ckconv_plan_conv(&plan, op, desc, &o, NULL, err));
+    ckconv_options o;
+    memset(&o, 0, sizeof o);
+    o.engine = engine;
+    o.max_workspace = engine == CKCONV_ENGINE_REF ? 0 : ckci_allowed(workspace, bytes);
+    CKCI_TRY(ckci_make_plan_of(&plan, op, which, desc, &o, NULL, err));
     return ckconv_run(&plan, args, workspace, bytes, stream, err);
+}
+
+/* One call of an operation by its own name. */
+CKCI_FN ckconv_status ckci_call_op(ckconv_op op, const void *desc, const ckconv_args *args, void *workspace,
+                                   size_t bytes, void *stream, ckconv_error *err)
+{
+    return ckci_call(CKCONV_ENGINE_AUTO, op, ckci_desc_of(op), desc, args, workspace, bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_fwd(const ckconv_conv_desc *desc, const void *in, const void *wei, void *out,
@@ -23603,7 +24150,7 @@ CKCONV_API ckconv_status ckconv_fwd(const ckconv_conv_desc *desc, const void *in
     a.in = in;
     a.wei = wei;
     a.out = out;
-    return ckci_call_conv(CKCONV_FWD, desc, &a, workspace, workspace_bytes, stream, err);
+    return ckci_call_op(CKCONV_FWD, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_bwd_data(const ckconv_conv_desc *desc, void *din, const void *wei,
@@ -23615,7 +24162,7 @@ CKCONV_API ckconv_status ckconv_bwd_data(const ckconv_conv_desc *desc, void *din
     a.din = din;
     a.wei = wei;
     a.dout = dout;
-    return ckci_call_conv(CKCONV_BWD_DATA, desc, &a, workspace, workspace_bytes, stream, err);
+    return ckci_call_op(CKCONV_BWD_DATA, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_bwd_weight(const ckconv_conv_desc *desc, const void *in, void *dwei,
@@ -23627,7 +24174,7 @@ CKCONV_API ckconv_status ckconv_bwd_weight(const ckconv_conv_desc *desc, const v
     a.in = in;
     a.dwei = dwei;
     a.dout = dout;
-    return ckci_call_conv(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
+    return ckci_call_op(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_bwd_bias(const ckconv_conv_desc *desc, const void *dout, void *dbias,
@@ -23644,32 +24191,20 @@ CKCONV_API ckconv_status ckconv_bwd_bias(const ckconv_conv_desc *desc, const voi
         d.dbias = d.in.dtype == CKCONV_F64 ? CKCONV_F64 : d.in.dtype == CKCONV_I8 ? CKCONV_I32 : CKCONV_F32;
         desc = &d;
     }
-    return ckci_call_conv(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
+    return ckci_call_op(CKCONV_BWD_WEIGHT, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_conv_conv_fwd(const ckconv_conv_conv_desc *desc, const void *in,
                                               const void *wei0, const void *wei1, void *out, void *workspace,
                                               size_t workspace_bytes, void *stream, ckconv_error *err)
 {
-    ckconv_plan plan;
     ckconv_args a;
-    ckconv_options o = ckci_one_call(workspace, workspace_bytes);
     memset(&a, 0, sizeof a);
     a.in = in;
     a.wei = wei0;
     a.wei1 = wei1;
     a.out = out;
-    CKCI_TRY(ckconv_plan_conv_conv(&plan, desc, &o, NULL, err));
-    return ckconv_run(&plan, &a, workspace, workspace_bytes, stream, err);
-}
-
-CKCI_FN ckconv_status ckci_call_norm(ckconv_op op, const ckconv_groupnorm_desc *desc, const ckconv_args *args,
-                                     void *workspace, size_t bytes, void *stream, ckconv_error *err)
-{
-    ckconv_plan plan;
-    ckconv_options o = ckci_one_call(workspace, bytes);
-    CKCI_TRY(ckconv_plan_groupnorm(&plan, op, desc, &o, NULL, err));
-    return ckconv_run(&plan, args, workspace, bytes, stream, err);
+    return ckci_call_op(CKCONV_CONV_CONV_FWD, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_groupnorm_fwd(const ckconv_groupnorm_desc *desc, const void *in,
@@ -23685,7 +24220,7 @@ CKCONV_API ckconv_status ckconv_groupnorm_fwd(const ckconv_groupnorm_desc *desc,
     a.out = out;
     a.mean = mean;
     a.inv_std = inv_std;
-    return ckci_call_norm(CKCONV_GROUPNORM_FWD, desc, &a, workspace, workspace_bytes, stream, err);
+    return ckci_call_op(CKCONV_GROUPNORM_FWD, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_groupnorm_bwd(const ckconv_groupnorm_desc *desc, const void *in,
@@ -23705,42 +24240,26 @@ CKCONV_API ckconv_status ckconv_groupnorm_bwd(const ckconv_groupnorm_desc *desc,
     a.din = din;
     a.dgamma = dgamma;
     a.dbeta = dbeta;
-    return ckci_call_norm(CKCONV_GROUPNORM_BWD, desc, &a, workspace, workspace_bytes, stream, err);
-}
-
-CKCI_FN ckconv_options ckci_ref_options(void)
-{
-    ckconv_options o;
-    memset(&o, 0, sizeof o);
-    o.engine = CKCONV_ENGINE_REF;
-    return o;
+    return ckci_call_op(CKCONV_GROUPNORM_BWD, desc, &a, workspace, workspace_bytes, stream, err);
 }
 
 CKCONV_API ckconv_status ckconv_ref_conv(ckconv_op op, const ckconv_conv_desc *desc, const ckconv_args *args,
                                          ckconv_error *err)
 {
-    ckconv_plan plan;
-    ckconv_options o = ckci_ref_options();
-    CKCI_TRY(ckconv_plan_conv(&plan, op, desc, &o, NULL, err));
-    return ckconv_run(&plan, args, NULL, 0, NULL, err);
+    return ckci_call(CKCONV_ENGINE_REF, op, CKCI_DESC_CONV, desc, args, NULL, 0, NULL, err);
 }
 
 CKCONV_API ckconv_status ckconv_ref_conv_conv(const ckconv_conv_conv_desc *desc, const ckconv_args *args,
                                               ckconv_error *err)
 {
-    ckconv_plan plan;
-    ckconv_options o = ckci_ref_options();
-    CKCI_TRY(ckconv_plan_conv_conv(&plan, desc, &o, NULL, err));
-    return ckconv_run(&plan, args, NULL, 0, NULL, err);
+    return ckci_call(CKCONV_ENGINE_REF, CKCONV_CONV_CONV_FWD, CKCI_DESC_CONV_CONV, desc, args, NULL, 0, NULL,
+                     err);
 }
 
 CKCONV_API ckconv_status ckconv_ref_groupnorm(ckconv_op op, const ckconv_groupnorm_desc *desc,
                                               const ckconv_args *args, ckconv_error *err)
 {
-    ckconv_plan plan;
-    ckconv_options o = ckci_ref_options();
-    CKCI_TRY(ckconv_plan_groupnorm(&plan, op, desc, &o, NULL, err));
-    return ckconv_run(&plan, args, NULL, 0, NULL, err);
+    return ckci_call(CKCONV_ENGINE_REF, op, CKCI_DESC_GROUPNORM, desc, args, NULL, 0, NULL, err);
 }
 
 
@@ -23780,8 +24299,7 @@ CKCONV_API ckconv_family ckconv_instance_family(int32_t index)
 CKCONV_API int ckconv_instance_does(int32_t index, ckconv_op op)
 {
     const ckci_instance *i = ckci_find_instance(index);
-    return i && i->fit != ckci_fit_dropped && op >= CKCONV_FWD && op <= CKCONV_GROUPNORM_BWD &&
-           (i->op == 0 || i->op == op);
+    return i && i->fit != ckci_fit_dropped && ckci_find_operation(op) && (i->op == 0 || i->op == op);
 }
 
 /* The options under which an instance is tried: those that base was planned with. */
@@ -23877,9 +24395,9 @@ CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args 
         ckconv_plan plan;
         ckconv_choice choice;
         ckconv_options o = ckci_options_of(base, i);
-        ckconv_options given = ckci_one_call(workspace, workspace_bytes);
-        if (o.max_workspace == 0 || (given.max_workspace < o.max_workspace && o.max_workspace > 0)) {
-            o.max_workspace = given.max_workspace;
+        int64_t given = ckci_allowed(workspace, workspace_bytes);
+        if (o.max_workspace == 0 || (given < o.max_workspace && o.max_workspace > 0)) {
+            o.max_workspace = given;
         }
         if (ckconv_instance_engine(i) != base->engine ||
             ckci_plan_again(&plan, base, &o, i, NULL) != CKCONV_OK) {
@@ -23978,7 +24496,7 @@ typedef struct ckci_move {
     const ckci_tensor *src, *dst;
 } ckci_move;
 
-/* One work item moves the positions of one (outermost two axes) pair. */
+/* A work item moves all positions of one pair of the two outermost axes. */
 CKCI_FN void ckci_move_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_move *m = (const ckci_move *)context;
@@ -24116,6 +24634,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_ARCHITECTURES
 #undef CKCI_CPU_ROWS
 #undef CKCI_ELEMENTS
+#undef CKCI_OPERATIONS
 #undef CKCI_DEPTH_SHEET_COLUMNS
 #undef CKCI_DEPTH_DEEP_STRIP
 #undef CKCI_DEPTH_DEEP_ALONE
@@ -24399,6 +24918,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("BLOCKS")
 #pragma pop_macro("BM")
 #pragma pop_macro("BN")
+#pragma pop_macro("BOTH")
 #pragma pop_macro("BUFFERS")
 #pragma pop_macro("BWD_DATA")
 #pragma pop_macro("BWD_WEIGHT")
@@ -24409,13 +24929,16 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("CDNA2")
 #pragma pop_macro("CDNA3")
 #pragma pop_macro("CDNA4")
+#pragma pop_macro("CHANNEL")
 #pragma pop_macro("CHANNELS")
 #pragma pop_macro("CHUNK")
 #pragma pop_macro("CHUNKS")
 #pragma pop_macro("CLAMP")
 #pragma pop_macro("CLAMP_BWD")
 #pragma pop_macro("COLUMNS")
+#pragma pop_macro("CONV")
 #pragma pop_macro("CONVERT")
+#pragma pop_macro("CONV_CONV")
 #pragma pop_macro("CONV_CONV_FWD")
 #pragma pop_macro("CONV_I8")
 #pragma pop_macro("COPIES")
@@ -24423,9 +24946,11 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("CPU")
 #pragma pop_macro("CURVED")
 #pragma pop_macro("D")
+#pragma pop_macro("DBIAS")
 #pragma pop_macro("DEEP")
 #pragma pop_macro("DEPTH")
 #pragma pop_macro("DEPTH_MATRIX")
+#pragma pop_macro("DIN")
 #pragma pop_macro("DIRECT")
 #pragma pop_macro("DOWN")
 #pragma pop_macro("DY")
@@ -24486,6 +25011,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("HOW")
 #pragma pop_macro("I")
 #pragma pop_macro("I8")
+#pragma pop_macro("IN")
 #pragma pop_macro("INNER")
 #pragma pop_macro("IS_ACROSS")
 #pragma pop_macro("K")
@@ -24510,6 +25036,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("M1")
 #pragma pop_macro("MERGE")
 #pragma pop_macro("MFMA")
+#pragma pop_macro("MID")
 #pragma pop_macro("MMA")
 #pragma pop_macro("MN")
 #pragma pop_macro("MORE")
@@ -24519,6 +25046,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("N")
 #pragma pop_macro("N1")
 #pragma pop_macro("NARROW")
+#pragma pop_macro("NEEDED")
 #pragma pop_macro("NONE")
 #pragma pop_macro("NORM")
 #pragma pop_macro("NORM_F64")
@@ -24532,6 +25060,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ONE")
 #pragma pop_macro("ONES")
 #pragma pop_macro("OPS")
+#pragma pop_macro("OPTIONAL")
 #pragma pop_macro("OUT")
 #pragma pop_macro("OUTSIDE")
 #pragma pop_macro("OWN")
@@ -24621,6 +25150,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("SPREAD")
 #pragma pop_macro("STAGE")
 #pragma pop_macro("STAGES")
+#pragma pop_macro("STAT")
 #pragma pop_macro("STEP")
 #pragma pop_macro("STEPS")
 #pragma pop_macro("STORED")
@@ -24656,6 +25186,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("UNEVEN")
 #pragma pop_macro("UNFUSED")
 #pragma pop_macro("UNIT")
+#pragma pop_macro("UNLESS_DBIAS")
 #pragma pop_macro("USUAL")
 #pragma pop_macro("V")
 #pragma pop_macro("VECTOR")
@@ -24664,6 +25195,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("WALKS")
 #pragma pop_macro("WAVE")
 #pragma pop_macro("WAVES")
+#pragma pop_macro("WEI")
+#pragma pop_macro("WEI1")
 #pragma pop_macro("WEIGHT")
 #pragma pop_macro("WEIGHT_DEPTH_")
 #pragma pop_macro("WEIGHT_F32")
@@ -24682,6 +25215,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("WMMA")
 #pragma pop_macro("WN")
 #pragma pop_macro("WORDS")
+#pragma pop_macro("WRITTEN")
 #pragma pop_macro("X")
 #pragma pop_macro("XO")
 #pragma pop_macro("YES")

@@ -243,7 +243,7 @@ CKCI_FN void ckci_gpu_describe(const ckci_gpu_properties *prop, ckconv_device *d
   >>k-prim
   Conversions, loads and stores. T is float, double or int32_t: the type of the arithmetic. What needs an
   instruction of its own is a function here with a twin for the simulator. Also what keeps a compiler from
-  moving a value to where registers are scarce (again, late, hold, opaque: each says why, once, here), and
+  moving a value to where registers are scarce (late, again, afresh, hold: each says why, once, here), and
   sums whose error does not grow with their length. It knows no family.
 */
 CKCI_K_FN uint32_t ckci_k_bits(float x)
@@ -295,7 +295,7 @@ template <class T> CKCI_K_FN const T &ckci_k_late(const T &x)
 }
 
 /* The same in a loop, where each pass loads them once more. */
-template <class T> CKCI_K_FN const T &ckci_k_again(const T &x)
+template <class T> CKCI_K_FN const T &ckci_k_late_again(const T &x)
 {
     return ckci_k_opaque_argument<true>(x);
 }
@@ -332,7 +332,8 @@ CKCI_K_FN int32_t ckci_k_lane_afresh(int32_t x)
     return x;
 }
 
-/* The same on every GPU: what is computed from it is computed again, not kept in registers. */
+/* The same on every GPU: what is computed from it is computed again, not kept in registers, and it is not
+   itself computed a second time elsewhere. */
 CKCI_K_FN int32_t ckci_k_again(int32_t x)
 {
 #if defined(__CUDA_ARCH__)
@@ -476,7 +477,7 @@ struct alignas(16) ckci_k_double2 {
 /* Copies into LDS that do not wait, on NVIDIA from sm_80 on: BYTES, or as many zeros. ckci_k_copies_end
    closes a batch of them, ckci_k_copies_wait<COUNT> waits for all but the last COUNT batches. */
 template <int BYTES>
-CKCI_K_FN void ckci_k_copy_late(unsigned char *to, const unsigned char *from, bool inside)
+CKCI_K_FN void ckci_k_copy_async(unsigned char *to, const unsigned char *from, bool inside)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile(
@@ -2034,7 +2035,7 @@ struct ckci_k_weight_block {
 CKCI_K_FN ckci_k_weight_block ckci_k_find_weight_block(const ckci_gpu_conv &conv, int32_t tile_m,
                                                        int32_t tile_n)
 {
-    const ckci_gpu_conv &p = ckci_k_again(conv);
+    const ckci_gpu_conv &p = ckci_k_late_again(conv);
     ckci_k_weight_block b;
     const int32_t work = ckci_k_uniform_again((int32_t)blockIdx.x), rest = ckci_k_divide(work, p.by_tiles_n);
     const int32_t up = ckci_k_divide(rest, p.by_tiles_m);
@@ -2065,7 +2066,7 @@ CKCI_K_FN void ckci_k_settle_there(const ckci_gpu_conv &conv, const ckci_k_weigh
                                    int32_t column, int32_t rows_apart, int32_t columns_apart, float *c,
                                    bool fresh, bool end, const Join &join)
 {
-    const ckci_gpu_conv &p = ckci_k_again(conv);
+    const ckci_gpu_conv &p = ckci_k_late_again(conv);
     const int32_t columns_left = p.columns - b.column - column;
     CKCI_K_UNROLL(1)
     for (int32_t q = 0; q < RM; q += ROWS) {
@@ -3884,7 +3885,7 @@ CKCI_K_FN void ckci_k_known(const unsigned char *&p)
 #endif
 }
 
-/* 16 bytes (size 0: zeros) straight into LDS, as ckci_k_copy_late, but past the first cache. */
+/* 16 bytes (size 0: zeros) straight into LDS, as ckci_k_copy_async, but past the first cache. */
 CKCI_K_FN void ckci_k_copy_from(unsigned char *to, const unsigned char *from, int32_t size)
 {
 #if defined(__CUDA_ARCH__)
@@ -6330,11 +6331,7 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
 /* The block's number, of which the compiler is not to know more: what follows from it is not kept. */
 CKCI_K_FN int32_t ckci_k_block_again()
 {
-#if defined(__CUDA_ARCH__)
-    return ckci_k_again((int32_t)blockIdx.x);
-#else
-    return ckci_k_afresh((int32_t)blockIdx.x);
-#endif
+    return ckci_k_uniform_again((int32_t)blockIdx.x);
 }
 
 /* What a block has of a tile: positions from .. to - 1, whose sums go to part `part`. */
@@ -6370,7 +6367,7 @@ CKCI_K_FN void ckci_k_matrix_weight_piece(const ckci_gpu_conv &p, const ckci_k_w
                   m.table);
     ckci_k_multiply_all(f, m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
     if constexpr (Loader::BESIDE) { /* registers are scarce: none holds this over the loop */
-        const ckci_gpu_conv &q = ckci_k_again(p);
+        const ckci_gpu_conv &q = ckci_k_late_again(p);
         if constexpr (F::SIXTEEN) {
             ckci_k_finish_rows<BM>(q, s, loader, m.tiles, more);
         } else {
@@ -6427,7 +6424,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
     int32_t done = 0;
     CKCI_K_UNROLL(1)
     for (bool last = false; !last;) {
-        const ckci_gpu_conv &p = ckci_k_again(args);
+        const ckci_gpu_conv &p = ckci_k_late_again(args);
         F f;
         {
             const ckci_k_weight_share s(p, ckci_k_block_again());
@@ -6435,7 +6432,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
             const int32_t end = p.chain && s.to - from > p.chain ? from + p.chain : s.to;
             ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s, from, end, done > 0, f, m);
         }
-        const ckci_gpu_conv &q = ckci_k_again(args);
+        const ckci_gpu_conv &q = ckci_k_late_again(args);
         const ckci_k_weight_share s(q, ckci_k_block_again());
         if constexpr (FAR) {
             far.add(f);
@@ -6446,7 +6443,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
         done += q.chain;
         __syncthreads(); /* nobody is at the piece before any more */
     }
-    const ckci_gpu_conv &p = ckci_k_again(args);
+    const ckci_gpu_conv &p = ckci_k_late_again(args);
     const ckci_k_weight_share s(p, ckci_k_block_again());
     if constexpr (FAR) {
         ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, false, far, m);
@@ -6999,7 +6996,7 @@ struct ckci_k_near_region {
 
     CKCI_K_MEMBER ckci_k_near_region(const ckci_gpu_conv &conv, int32_t index)
     {
-        const ckci_gpu_conv &p = ckci_k_again(conv);
+        const ckci_gpu_conv &p = ckci_k_late_again(conv);
         const ckci_gpu_near &q = p.as.region;
         const int32_t line = ckci_k_divide(index, q.by_regions_x),
                       plane = ckci_k_divide(line, q.by_regions_y),
@@ -7062,7 +7059,7 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
     CKCI_K_MEMBER void fetch(const ckci_gpu_conv &conv, const ckci_k_near_region &r, lds &m, int32_t plane,
                              int32_t, int32_t)
     {
-        const ckci_gpu_conv &p = ckci_k_again(conv);
+        const ckci_gpu_conv &p = ckci_k_late_again(conv);
         const ckci_gpu_near &q = p.as.region;
         const ckci_tensor &t = WEIGHT ? p.b : p.a;
         const int32_t thread = ckci_k_lane_afresh((int32_t)threadIdx.x), chunk = thread % 8 * 16;
@@ -7107,7 +7104,7 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
     /* What was loaded, into LDS. */
     CKCI_K_MEMBER void store(const ckci_gpu_conv &p, lds &m) const
     {
-        const ckci_gpu_near &q = ckci_k_again(p).as.region;
+        const ckci_gpu_near &q = ckci_k_late_again(p).as.region;
         const int32_t thread = ckci_k_lane_afresh((int32_t)threadIdx.x), chunk = thread % 8 * 16;
         CKCI_K_UNROLL(6)
         for (int slot = 0; slot < PIXELS; slot++) {
@@ -7759,7 +7756,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                                      int32_t plane, const unsigned char *stage, int32_t column, held &weights,
                                      all_sums &sum)
     {
-        const ckci_gpu_conv &p = ckci_k_again(conv);
+        const ckci_gpu_conv &p = ckci_k_late_again(conv);
         const ckci_gpu_near &q = p.as.region;
         const int32_t first = ckci_k_same((int32_t)threadIdx.x / U::WAVE) >> q.log_sides;
         const int32_t step = WAVES >> q.log_sides;
@@ -7817,7 +7814,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             if constexpr (TURN) {
                 unit::own_four(sum[0][0]);
             }
-            finish_tile<T>(ckci_k_again(conv), r, m, first + n * step, channel, sum[0][0]);
+            finish_tile<T>(ckci_k_late_again(conv), r, m, first + n * step, channel, sum[0][0]);
             CKCI_K_UNROLL(8)
             for (int i = 1; i < TILES; i++) {
                 sum[(i - 1) / TWO][(i - 1) % TWO] = sum[i / TWO][i % TWO];
@@ -9304,7 +9301,7 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
                     __syncthreads();
                 }
             }
-            finish(ckci_k_again(p), from != part, sum);
+            finish(ckci_k_late_again(p), from != part, sum);
             if (item >= p.items) {
                 return;
             }
@@ -9608,17 +9605,6 @@ template <class S, int ENTRIES> struct ckci_k_tile_lds {
 __device__ int ckci_k_buffer_word(ckci_k_int4 window, int offset, int scalar_offset,
                                   int cache) __asm("llvm.amdgcn.raw.buffer.load.i32");
 #endif
-
-/* The same value, which the compiler does not know any more: it is not computed again, or kept, elsewhere. */
-CKCI_K_FN int32_t ckci_k_opaque(int32_t x)
-{
-#if defined(__HIP_DEVICE_COMPILE__)
-    asm volatile("" : "+v"(x));
-#elif defined(__CUDA_ARCH__)
-    asm volatile("" : "+r"(x));
-#endif
-    return x;
-}
 
 /* Keeps the base in registers: not computed again at each load. */
 CKCI_K_FN ckci_k_window ckci_k_pinned_window(const unsigned char *base)
@@ -10205,7 +10191,7 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         }
         if (s > 1) {
             window++;
-            int32_t row = ckci_k_opaque(row0);
+            int32_t row = ckci_k_again(row0);
             CKCI_K_UNROLL(16)
             for (int i = 0; i < A; i++) {
                 ckci_k_place q = ckci_k_first_tap(p, axis, row + (int32_t)threadIdx.x / CHUNKS + i * ROWS);
@@ -10318,7 +10304,7 @@ template <class S, int V> struct ckci_k_tile_gather {
             if (first > 0) {
                 loader.skip(first);
             }
-            sums.run(m, loader, ckci_k_opaque(steps));
+            sums.run(m, loader, ckci_k_again(steps));
         }
         const ckci_gpu_conv &p = ckci_k_late(conv);
         int32_t part;
@@ -10426,7 +10412,7 @@ template <int CB, int RP> struct ckci_k_grouped {
             int32_t row0 = b.row + batch * RP * wide + t / p.lanes, at[RP];
             uint32_t mask[RP];
             float sum[RP][CB];
-            const ckci_gpu_conv &u = ckci_k_again(p);
+            const ckci_gpu_conv &u = ckci_k_late_again(p);
             const int32_t count = ckci_k_afresh(taps);
             const int64_t *s = u.a.stride;
             CKCI_K_UNROLL(16)
@@ -10443,7 +10429,7 @@ template <int CB, int RP> struct ckci_k_grouped {
             for (int32_t first = 0; first < count; first += p.split) {
                 if (batch == 0 || count > p.split || !p.o_vec) {
                     __syncthreads();
-                    load(ckci_k_again(p), b, first, count, pitch, m);
+                    load(ckci_k_late_again(p), b, first, count, pitch, m);
                     __syncthreads();
                 }
                 int32_t past = first + p.split < count ? first + p.split : count;
@@ -10891,7 +10877,7 @@ template <class S, int V> struct ckci_k_tile_weight {
                 left = ckci_k_after_stretch(p, before, S::SLICES);
                 ckci_k_tile_weight_loader<S, V> loader(p, b.group, b.row, b.column, b.to - before,
                                                        b.to - left, m.table);
-                sums.run(m, loader, ckci_k_opaque((before - left + S::KT - 1) / S::KT));
+                sums.run(m, loader, ckci_k_again((before - left + S::KT - 1) / S::KT));
             }
             const ckci_k_weight_block b = ckci_k_find_weight_block(p, S::BM, S::BN);
             const bool fresh = b.positions() - left <= CKCI_K_KEPT_STRETCH * S::SLICES;
@@ -10968,11 +10954,11 @@ CKCI_K_FN T ckci_k_direct_sum(const ckci_gpu_conv &p, const ckci_k_axis axis[3],
     int64_t base = group * late.a.stride[0] + q.n * late.a.stride[1];
     int64_t wei = group * late.b.stride[0] + column * late.b_column;
     for (int32_t fz = 0; fz < axis[0].taps; fz++) {
-        const ckci_gpu_dim &dz = ckci_k_again(p).dim[0];
+        const ckci_gpu_dim &dz = ckci_k_late_again(p).dim[0];
         int32_t z = q.z * dz.read_step + axis[0].read0 + fz * dz.read_tap;
         const int32_t rows = ckci_k_lane_afresh((uint32_t)z < (uint32_t)dz.read_len ? axis[1].taps : 0);
         for (int32_t fy = 0; fy < rows; fy++) {
-            const ckci_gpu_dim &dy = ckci_k_again(p).dim[1];
+            const ckci_gpu_dim &dy = ckci_k_late_again(p).dim[1];
             int32_t y = q.y * dy.read_step + axis[1].read0 + fy * dy.read_tap;
             const int32_t taps = ckci_k_lane_afresh((uint32_t)y < (uint32_t)dy.read_len ? axis[2].taps : 0);
             for (int32_t fx = 0; fx < taps; fx++) {
@@ -11916,7 +11902,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
             int32_t z = ckci_k_divide(row, axis[1].by_taps), y = row - z * axis[1].taps;
             int64_t red = 0;
             if constexpr (V == 1) {
-                const ckci_gpu_depth &late = ckci_k_again(args);
+                const ckci_gpu_depth &late = ckci_k_late_again(args);
                 if (late.red > 1) {
                     const int32_t c = z / axis[0].taps; /* a divisor would stay in scalar registers */
                     z -= c * axis[0].taps;
@@ -12062,7 +12048,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
             s.in_y += p.dim[1].read_tap;
             s.tap_y++;
             if (s.tap_y == axis[1].taps) {
-                const ckci_gpu_depth &late = ckci_k_again(args);
+                const ckci_gpu_depth &late = ckci_k_late_again(args);
                 const int64_t z_bytes = (int64_t)late.dim[0].read_tap * late.a.stride[3] * S::SIZE;
                 s.tap_y = 0;
                 s.in_y -= axis[1].taps * p.dim[1].read_tap;
@@ -12117,7 +12103,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
     CKCI_K_MEMBER void work(lds &m)
     {
         const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
-        int32_t all = axis[0].taps * axis[1].taps * (V == 1 ? ckci_k_again(args).red : 1);
+        int32_t all = axis[0].taps * axis[1].taps * (V == 1 ? ckci_k_late_again(args).red : 1);
         if (axis[2].taps == 0) {
             all = 0;
         }
@@ -12268,14 +12254,14 @@ template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring
         if (vec == 2 && !W::PLANE && mask == (uint32_t)W::ALL) { /* most waves */
             CKCI_K_UNROLL(16)
             for (int i = 0; i < W::COUNT; i++) {
-                ckci_k_copy_late<PLACE>(to + i * 256 * PLACE, from, inside);
+                ckci_k_copy_async<PLACE>(to + i * 256 * PLACE, from, inside);
                 from += (uint32_t)W::step_of(step);
             }
         } else if (vec == 2) {
             CKCI_K_UNROLL(16)
             for (int i = 0; i < W::COUNT; i++) {
                 if (W::inside(mask, i)) {
-                    ckci_k_copy_late<PLACE>(to + i * 256 * PLACE, from, inside);
+                    ckci_k_copy_async<PLACE>(to + i * 256 * PLACE, from, inside);
                 }
                 from += (uint32_t)W::step_of(step);
             }
@@ -12285,7 +12271,7 @@ template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring
                 CKCI_K_UNROLL(4)
                 for (int k = 0; k < PLACE / 4; k++) {
                     if (W::inside_word(mask, i, k) && (k < 1 || W::PLANE || k * 4 / W::SIZE < channels)) {
-                        ckci_k_copy_late<4>(to + i * 256 * PLACE + 4 * k, from + 4 * k, inside);
+                        ckci_k_copy_async<4>(to + i * 256 * PLACE + 4 * k, from + 4 * k, inside);
                     }
                 }
                 from += (uint32_t)W::step_of(step);
@@ -12842,8 +12828,8 @@ struct ckci_k_depth_rows {
                 const bool some = at >= 0 && (uint32_t)(y + r) < (uint32_t)length;
                 const unsigned char *src = from + (uint32_t)(some ? (y + r) * step + at : 0);
                 if constexpr (ASYNC) { /* even a copy of nothing has an address */
-                    ckci_k_copy_late<B>(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B, src,
-                                        some);
+                    ckci_k_copy_async<B>(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B, src,
+                                         some);
                 } else {
                     static_assert(R == 1, "registers hold one row");
                     ckci_k_uint4 v = {0, 0, 0, 0};
@@ -12891,9 +12877,9 @@ struct ckci_k_depth_rows {
                     const bool some = at[k] >= 0 && (uint32_t)(y + r) < (uint32_t)length;
                     const unsigned char *src = from + (uint32_t)(some ? (y + r) * step + at[k] : 0);
                     if (LEAST > 8 && vec == 8) {
-                        ckci_k_copy_late<8>(to + r * ROW, src, some);
+                        ckci_k_copy_async<8>(to + r * ROW, src, some);
                     } else if (vec == 4) {
-                        ckci_k_copy_late<4>(to + r * ROW, src, some);
+                        ckci_k_copy_async<4>(to + r * ROW, src, some);
                     } else {
                         *(uint16_t *)(to + r * ROW) = some ? *(const uint16_t *)src : (uint16_t)0;
                     }
@@ -14598,7 +14584,7 @@ template <class S> struct ckci_k_sheet {
 #if defined(__CUDA_ARCH__)
                 if constexpr (!OUT) {
                     if (whole) {
-                        ckci_k_copy_late<B>(at + near + i, far + i, true);
+                        ckci_k_copy_async<B>(at + near + i, far + i, true);
                     }
                     in[k] = -1;
                 }
@@ -15482,7 +15468,7 @@ template <class S> struct ckci_k_depth_row {
                 int32_t rows = filter_rows - r < p.rows ? filter_rows - r : p.rows;
                 if (filter_rows > p.rows || i == begin) {
                     __syncthreads();
-                    stage(ckci_k_again(p), m, channel, r, rows, shift);
+                    stage(ckci_k_late_again(p), m, channel, r, rows, shift);
                     __syncthreads();
                 }
                 CKCI_K_UNROLL(1)
@@ -15504,7 +15490,7 @@ template <class S> struct ckci_k_depth_row {
                 }
             }
             if (s.inside) {
-                write(ckci_k_again(p), c, channel, s.q);
+                write(ckci_k_late_again(p), c, channel, s.q);
             }
         }
     }
@@ -15894,7 +15880,7 @@ template <int V, int WAVE, int GAP> struct ckci_k_depth_stripes {
                     if constexpr (ASYNC) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
                         if (i < all) {
-                            ckci_k_copy_late<2 * V>(to[j], p, inside);
+                            ckci_k_copy_async<2 * V>(to[j], p, inside);
                         }
 #endif
                     } else {
@@ -16337,7 +16323,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
             const ckci_k_place at = {q.n, q.z, x.fold ? q.y : q.y + row,
                                      q.x + column + (x.fold ? 32 * row : 0)};
             if (row < rows && at.x < p.dim[2].length) {
-                ckci_k_depth_write<false, float>(ckci_k_again(p), v, channel, at);
+                ckci_k_depth_write<false, float>(ckci_k_late_again(p), v, channel, at);
             }
         }
     }
@@ -16360,7 +16346,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
                                               t.at, t.rows, t.out_rows, x.fold ? 32 : left);
             }
             ckci_k_wave_barrier();
-            const ckci_gpu_depth &o = ckci_k_again(p);
+            const ckci_gpu_depth &o = ckci_k_late_again(p);
             const int32_t rows = ckci_k_afresh(t.out_rows);
             if (keeps(o) && o.o.form != CKCI_FORM_STORE) {
                 scale(o, sums, b.channel + c);
@@ -16384,7 +16370,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
         for (int32_t i = kept.from; i < ckci_k_same(kept.to); i++) {
             const ckci_k_depth_block b = kept.scalar();
             {
-                const ckci_gpu_depth &u = ckci_k_again(p), &v = ckci_k_again(p);
+                const ckci_gpu_depth &u = ckci_k_late_again(p), &v = ckci_k_late_again(p);
                 ckci_k_depth_tile t(u, i);
                 const ckci_k_depth_stretch in = {
                     b.channel, b.channels, t.q.n, t.q.z, t.y, t.rows, t.q.x - u.box.back, u.dim[2].read_len};
@@ -16398,7 +16384,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
                 compute(v, b, m, t);
                 __syncthreads();
             }
-            const ckci_gpu_depth &w = ckci_k_again(p);
+            const ckci_gpu_depth &w = ckci_k_late_again(p);
             if (keeps(w)) {
                 const ckci_k_depth_tile t(w, ckci_k_afresh(i));
                 const ckci_k_depth_stretch out = {b.channel, b.channels, t.q.n, t.q.z,
@@ -16457,7 +16443,7 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         for (int s = 0; s < (int)SLOTS; s++) {
             int32_t c = (int32_t)threadIdx.x / WAVE + s * WAVES;
             if (c < channels) {
-                const ckci_gpu_depth &own = AMD ? ckci_k_again(p) : p;
+                const ckci_gpu_depth &own = AMD ? ckci_k_late_again(p) : p;
                 const ckci_gpu_depth_box &x = own.box;
                 sums[s].template run<E>(x, m.bytes, ckci_k_depth_plane(x, x.b, c),
                                         ckci_k_depth_plane(x, x.t, c), len_y, above, rows,
@@ -16487,7 +16473,7 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         ckci_k_copies_end();
         ckci_k_copies_wait<0>();
         __syncthreads();
-        const ckci_gpu_depth &v = AMD ? ckci_k_again(p) : p;
+        const ckci_gpu_depth &v = AMD ? ckci_k_late_again(p) : p;
         const ckci_k_depth_tile t(v, ckci_k_afresh(i));
         const int32_t channels = AMD ? ckci_k_same(all.channels) : all.channels;
         if (CKCI_K_BF16(v.bf16)) {
@@ -16511,13 +16497,13 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         }
         CKCI_K_UNROLL(1)
         for (int32_t i = b.from; i < (AMD ? ckci_k_same(b.to) : b.to); i++) {
-            const ckci_gpu_depth &p = ckci_k_again(args);
+            const ckci_gpu_depth &p = ckci_k_late_again(args);
             if constexpr (HALVES > 1) {
                 const int32_t whole = p.halves > 1 ? i >> 1 : i;
-                tile(p, ckci_k_again(box), half(p, b, i - whole * p.halves), m, sums, whole);
-                turn(ckci_k_again(args), sums);
+                tile(p, ckci_k_late_again(box), half(p, b, i - whole * p.halves), m, sums, whole);
+                turn(ckci_k_late_again(args), sums);
             } else {
-                tile(p, ckci_k_again(box), b, m, sums, i);
+                tile(p, ckci_k_late_again(box), b, m, sums, i);
             }
         }
     }
@@ -16528,7 +16514,7 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         int32_t done = 0; /* of the part's tiles */
         CKCI_K_UNROLL(1)
         for (;;) {
-            const ckci_gpu_depth &p = ckci_k_again(args);
+            const ckci_gpu_depth &p = ckci_k_late_again(args);
             ckci_k_depth_block b(p, HALVES > 1 ? p.halves * p.box.channels : p.box.channels);
             b.from += done;
             const int32_t left = b.to - b.from, some = p.chain && p.chain < left ? p.chain : left;
@@ -16544,9 +16530,9 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
             tiles(p, b, m, sums);
             if constexpr (HALVES > 1) {
                 CKCI_K_UNROLL(1)
-                for (int h = 0; h < ckci_k_again(p).halves; h++) {
-                    finish(p, half(ckci_k_again(p), b.scalar(), h), done > 0, (float *)m.bytes, sums);
-                    turn(ckci_k_again(p), sums);
+                for (int h = 0; h < ckci_k_late_again(p).halves; h++) {
+                    finish(p, half(ckci_k_late_again(p), b.scalar(), h), done > 0, (float *)m.bytes, sums);
+                    turn(ckci_k_late_again(p), sums);
                 }
             } else {
                 finish(p, AMD ? b.scalar() : b, done > 0, (float *)m.bytes, sums);
@@ -16592,8 +16578,8 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
                 const int32_t tap = row * p.dim[2].filter + column;
                 float sum = all[c * PITCH + at + at / COLUMNS];
                 if (more) {
-                    sum += ((const float *)
-                                p.o.partial)[((int64_t)b.part * p.taps + tap) * p.g + b.channel + c];
+                    sum +=
+                        ((const float *)p.o.partial)[((int64_t)b.part * p.taps + tap) * p.g + b.channel + c];
                 }
                 ckci_k_depth_put<ckci_k_s_half, float>(p, sum, b.part, tap, b.channel + c);
             }
@@ -16732,7 +16718,7 @@ CKCI_K_FN bool ckci_k_mid_place(const ckci_gpu_conv &p, const ckci_k_axis axis[3
 template <class T>
 CKCI_K_FN T ckci_k_mid(const ckci_gpu_pair &a, const ckci_k_place &q, int32_t channel, bool copies)
 {
-    const ckci_gpu_conv &p = ckci_k_again(a.first);
+    const ckci_gpu_conv &p = ckci_k_late_again(a.first);
     ckci_k_axis axis[3] = {ckci_k_forward(p.dim[0]), ckci_k_forward(p.dim[1]), ckci_k_forward(p.dim[2])};
     ckci_k_hold(axis);
     axis[1].taps = ckci_k_lane_afresh(axis[1].taps);
@@ -16828,7 +16814,7 @@ template <class T> struct ckci_k_recompute {
         int32_t taps = b.axis[0].taps * b.axis[1].taps * b.axis[2].taps;
         T sum = 0;
         for (int32_t tap = 0; tap < taps; tap++) {
-            const ckci_gpu_conv &u = ckci_k_again(p);
+            const ckci_gpu_conv &u = ckci_k_late_again(p);
             ckci_k_go_forward(u, b);
             ckci_k_tap f = ckci_k_find_tap(u, b.axis, tap * u.red);
             q = o;
@@ -17507,7 +17493,7 @@ template <class E, class Find> struct ckci_k_pair_out {
             return;
         }
         if (lines) {
-            const ckci_gpu_conv &q = ckci_k_again(p);
+            const ckci_gpu_conv &q = ckci_k_late_again(p);
             ckci_k_write_line(q.o, v, to + ((int64_t)(int32_t)at.x + column) * ckci_k_size(q.o.t.dtype),
                               column + column0);
         } else {
@@ -17633,7 +17619,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         const ckci_k_uint4 all = {low.x, low.y, high.x, high.y};
         *(ckci_k_uint4 *)middle::spot(m.mid, row, channel) = all;
         if (good && a.write_mid && first_column(a) == 0) {
-            middle::copy_out(ckci_k_again(a), all, q, channel);
+            middle::copy_out(ckci_k_late_again(a), all, q, channel);
         }
     }
 
@@ -17731,7 +17717,7 @@ template <int SPAN, int V, int THREADS>
 CKCI_K_APART void ckci_k_pair_put_weights(const ckci_gpu_pair &pair, int32_t held, int32_t channel0,
                                           int32_t e, float *w)
 {
-    const ckci_gpu_pair &a = ckci_k_again(pair);
+    const ckci_gpu_pair &a = ckci_k_late_again(pair);
     const int32_t all = (int32_t)a.by_taps.d * held;
     CKCI_K_UNROLL(1)
     for (; e < all; e += THREADS) {
@@ -17842,7 +17828,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     /* Of each pixel: where it lies behind the window's first, in bytes, and its coordinates there. */
     static CKCI_K_MEMBER void list_pixels(const ckci_gpu_pair &pair, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_patch &q = a.second.as.patch;
         const ckci_gpu_conv &p = a.first;
         const int64_t *s = p.a.stride;
@@ -17862,7 +17848,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     /* Of each row of a region likewise, in the result; and what this thread works on. */
     CKCI_K_MEMBER void list_rows(const ckci_gpu_pair &pair, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_patch &q = a.second.as.patch;
         const int64_t *s = a.second.o.t.stride;
         const int32_t thread = (int32_t)threadIdx.x;
@@ -17886,7 +17872,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     /* Of the next regions of this block. */
     static CKCI_K_MEMBER void list_regions(const ckci_gpu_pair &pair, int32_t work, int32_t column0, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         typedef ckci_k_pair_fields fields;
         const ckci_gpu_patch &q = a.second.as.patch;
         const ckci_gpu_conv &p = a.first, &o = a.second;
@@ -17920,7 +17906,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     /* Channels from span * SPAN on of a region's inputs: copied into LDS, or under way in registers. */
     CKCI_K_MEMBER void fetch(const ckci_gpu_pair &pair, int32_t region, int32_t span, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         typedef ckci_k_pair_fields fields;
         const ckci_gpu_patch &q = a.second.as.patch;
         const ckci_k_pair_entry &e = ((const ckci_k_pair_entry *)(m.bytes + q.at_regions))[region];
@@ -17953,7 +17939,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
 
     CKCI_K_MEMBER void put(const ckci_gpu_pair &pair, lds &m) const
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_patch &q = a.second.as.patch;
         CKCI_K_UNROLL(8)
         for (int i = 0; i < COPIES; i++) {
@@ -17975,7 +17961,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
        rest put_weights loads. */
     CKCI_K_MEMBER void load_weights(const ckci_gpu_pair &pair, int32_t channel0)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const int32_t all = (int32_t)a.by_taps.d * a.second.as.patch.held;
         CKCI_K_UNROLL(4)
         for (int i = 0; i < AHEAD; i++) {
@@ -17992,7 +17978,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
 
     CKCI_K_MEMBER void put_weights(const ckci_gpu_pair &pair, int32_t channel0, lds &m) const
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_patch &q = a.second.as.patch;
         const int32_t all = (int32_t)a.by_taps.d * q.held;
         float *w = (float *)(m.bytes + q.at_taps);
@@ -18092,7 +18078,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     /* SPAN channels of mid, from those of a window. */
     CKCI_K_MEMBER void convolve(const ckci_gpu_pair &pair, int32_t work, int32_t span, lds &m) const
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_patch &q = a.second.as.patch;
         const int32_t lane = (int32_t)threadIdx.x % LANES, channel = span * SPAN + lane * V;
         const unsigned char *window = m.bytes + q.at_window[U::ASYNC ? span % 2 : 0] + from;
@@ -18119,7 +18105,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         int32_t inside = channel < a.second.red ? 15 : 0;
         CKCI_K_UNROLL(1)
         for (int i = 0; i < 4 && q.padded; i++) {
-            const ckci_gpu_pair &u = ckci_k_again(pair);
+            const ckci_gpu_pair &u = ckci_k_late_again(pair);
             ckci_k_place out, mid;
             place(u, find(u, work), (int32_t)threadIdx.x / LANES * 4 + i, &out);
             inside &= ckci_k_pair_read(u.second.dim, out, &mid) ? 15 : ~(1 << i);
@@ -18151,8 +18137,8 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         }
         CKCI_K_UNROLL(1)
         for (int32_t e = (int32_t)threadIdx.x % lanes; e < eights; e += lanes) {
-            middle::copy_out(ckci_k_again(a), *(const ckci_k_uint4 *)middle::spot(m.bytes, row, e * 8), mid,
-                             e * 8);
+            middle::copy_out(ckci_k_late_again(a), *(const ckci_k_uint4 *)middle::spot(m.bytes, row, e * 8),
+                             mid, e * 8);
         }
     }
 
@@ -18171,8 +18157,8 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     CKCI_K_MEMBER void convolve_all(const ckci_gpu_pair &pair, int32_t work, int32_t region, lds &m)
     {
         CKCI_K_UNROLL(1)
-        for (int32_t span = 0; span < ckci_k_again(pair).second.as.patch.spans; span++) {
-            const ckci_gpu_patch &q = ckci_k_again(pair).second.as.patch;
+        for (int32_t span = 0; span < ckci_k_late_again(pair).second.as.patch.spans; span++) {
+            const ckci_gpu_patch &q = ckci_k_late_again(pair).second.as.patch;
             const bool more = span + 1 < q.spans;
             if constexpr (U::ASYNC) {
                 if (more && !q.single) {
@@ -18194,7 +18180,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
             convolve(pair, work, span, m);
             ckci_k_proxy_fence();
             __syncthreads();
-            const ckci_gpu_patch &u = ckci_k_again(pair).second.as.patch;
+            const ckci_gpu_patch &u = ckci_k_late_again(pair).second.as.patch;
             if (U::ASYNC && more && u.single) {
                 fetch(pair, region, span + 1, m);
                 ckci_k_copies_end();
@@ -18237,15 +18223,15 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
                 list_regions(pair, work, column0, m);
                 region = 0;
                 __syncthreads();
-            } else if (U::ASYNC && ckci_k_again(pair).second.as.patch.overlap != 0) {
+            } else if (U::ASYNC && ckci_k_late_again(pair).second.as.patch.overlap != 0) {
                 __syncthreads(); /* the last products are done with what windows share */
             }
-            if (!prefetches(ckci_k_again(pair).second.as.patch)) {
+            if (!prefetches(ckci_k_late_again(pair).second.as.patch)) {
                 f.fetch(pair, region, 0, m);
                 ckci_k_copies_end();
             }
             f.convolve_all(pair, work, region, m);
-            const ckci_gpu_pair &a = ckci_k_again(pair);
+            const ckci_gpu_pair &a = ckci_k_late_again(pair);
             const ckci_gpu_conv &p = a.second;
             const ckci_gpu_patch &q = p.as.patch;
             if (a.write_mid && column0 == 0) {
@@ -18265,7 +18251,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
                   ckci_k_pair_out<E, decltype(position)>(p, (const ckci_k_uint2 *)(m.bytes + q.at_output),
                                                          p.o.t.p + e.out, e.rows_high, column0, position),
                   [&]() {
-                      const ckci_gpu_patch &u = ckci_k_again(pair).second.as.patch;
+                      const ckci_gpu_patch &u = ckci_k_late_again(pair).second.as.patch;
                       g.there = u.resident != 0;
                       if (u.overlap == 0) {
                           g.fetch_first(m.bytes + u.at_tiles, 1);
@@ -18277,7 +18263,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
                   });
             work += (int32_t)gridDim.x;
             region++;
-        } while (U::ASYNC && work < ckci_k_again(pair).second.as.patch.work);
+        } while (U::ASYNC && work < ckci_k_late_again(pair).second.as.patch.work);
     }
 };
 
@@ -18353,7 +18339,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     /* A tile's strips, for those that store its results. */
     static CKCI_K_MEMBER void list(const ckci_gpu_pair &pair, int32_t tile, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_strips &q = a.second.as.strips;
         const int32_t i = (int32_t)threadIdx.x;
         if (i >= q.strips) {
@@ -18420,7 +18406,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     /* What a tile needs and this thread does not hold. first: of this block. */
     CKCI_K_MEMBER void fetch(const ckci_gpu_pair &pair, int32_t tile, bool first)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         int32_t group;
         const int32_t y = line_of(a.second.as.strips, tile, &group) - a.first.dim[1].pad;
         const bool all = first || y == -a.first.dim[1].pad;
@@ -18466,7 +18452,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     /* mid of a tile. */
     CKCI_K_MEMBER void convolve(const ckci_gpu_pair &pair, int32_t tile, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_strips &q = a.second.as.strips;
         int32_t channel, group;
         const int32_t strip = strip_of(q, ckci_k_again((int32_t)threadIdx.x), &channel),
@@ -18589,7 +18575,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     /* Item of a tile: 64 rows of it, 64 columns. */
     static CKCI_K_MEMBER void write(const ckci_gpu_pair &pair, product &g, int32_t item, int32_t tile, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_conv &p = a.second;
         const ckci_gpu_strips &q = p.as.strips;
         unsigned char *room = m.bytes + q.at_room;
@@ -18653,7 +18639,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
         CKCI_K_UNROLL(1)
         for (tile--; tile < end;
              tile++) { /* mid of this tile is in LDS; in the first round there is none yet */
-            const ckci_gpu_strips &q = ckci_k_again(pair).second.as.strips;
+            const ckci_gpu_strips &q = ckci_k_late_again(pair).second.as.strips;
             const bool begun = tile >= first_tile(q, (int32_t)blockIdx.x), more = tile + 1 < end;
             /* half of the groups multiply first, the others last: matrix unit and FMA units have work */
             CKCI_K_UNROLL(1)
@@ -19235,9 +19221,9 @@ CKCI_K_FN void ckci_k_norm_copy8(const ckci_gpu_norm &p, int32_t dtype, ckci_k_u
                                  const unsigned char *from, int32_t count)
 {
     if (ckci_k_norm_aligned<PLANES>(p)) {
-        ckci_k_copy_late<16>((unsigned char *)to, from, true);
+        ckci_k_copy_async<16>((unsigned char *)to, from, true);
         if (dtype == CKCONV_F32) {
-            ckci_k_copy_late<16>((unsigned char *)(to + 1), from + 16, true);
+            ckci_k_copy_async<16>((unsigned char *)(to + 1), from + 16, true);
         }
         return;
     }
@@ -19427,12 +19413,12 @@ template <bool DY> struct ckci_k_norm_ahead {
         if (left-- > 0) {
             ckci_k_uint4 *at = ring + to * 256;
             for (int32_t i = 0; i < each[0]; i++, at += 256) {
-                ckci_k_copy_late<16>((unsigned char *)at, x.at + i * 16, true);
+                ckci_k_copy_async<16>((unsigned char *)at, x.at + i * 16, true);
             }
             x.at += x.step;
             if (DY) {
                 for (int32_t i = 0; i < each[1]; i++, at += 256) {
-                    ckci_k_copy_late<16>((unsigned char *)at, y.at + i * 16, true);
+                    ckci_k_copy_async<16>((unsigned char *)at, y.at + i * 16, true);
                 }
                 y.at += y.step;
             }
@@ -20348,7 +20334,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                     }
                 }
                 if (ckci_k_amd()) {
-                    const ckci_gpu_norm &late = ckci_k_again(p);
+                    const ckci_gpu_norm &late = ckci_k_late_again(p);
                     const float unit = ckci_k_norm_unit(late);
                     both[0] *= unit;
                     both[1] *= unit * (ckci_k_norm_late_r(late) ? c.r[0] : 1);
@@ -20376,7 +20362,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                 b += c.gamma[i] * hat;
             }
         }
-        const ckci_gpu_norm &late = ckci_k_again(p);
+        const ckci_gpu_norm &late = ckci_k_late_again(p);
         if (!late.sums && late.set == 1) {
             continue;
         }
@@ -20627,7 +20613,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
         ckci_k_slab s = ckci_k_find_slab(p, block);
         int32_t t = (int32_t)threadIdx.x, length = (int32_t)p.by_few.d;
         ckci_k_norm_statistics<W>(p, s, m);
-        if (p.slab_sums && !ckci_k_again(p).summing) {
+        if (p.slab_sums && !ckci_k_late_again(p).summing) {
             const int32_t k = ckci_k_divide(t, p.by_few), part = t - k * length;
             if (k < s.groups) {
                 const T *sums =
@@ -20647,8 +20633,8 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
             });
         } else {
             length = ckci_k_norm_add_all<W>(p, s, m);
-            if (ckci_k_again(p).summing) {
-                const ckci_gpu_norm &late = ckci_k_again(p);
+            if (ckci_k_late_again(p).summing) {
+                const ckci_gpu_norm &late = ckci_k_late_again(p);
                 if (late.slab_sums && t < s.groups) {
                     T *sums =
                         (T *)late.slab_sums + (((int64_t)s.n * late.parts + s.part) * late.g + s.g0 + t) * 2;
@@ -20668,7 +20654,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
         }
         __syncthreads();
         if constexpr (W != CKCI_K_NORM_ANY) {
-            ckci_k_norm_din8<W == CKCI_K_NORM_PLANES>(ckci_k_again(p), s, m);
+            ckci_k_norm_din8<W == CKCI_K_NORM_PLANES>(ckci_k_late_again(p), s, m);
         } else {
             for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
                 ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);
@@ -21325,7 +21311,7 @@ template <class T> struct ckci_k_norm_param {
         (ckci_k_slab &)s = ckci_k_find_slab(p, set);
         bool owner = lane < p.lanes_c && lane * p.lanes_p == t && column < s.columns;
         for (s.n = first;; s.n++) {
-            const ckci_gpu_norm &u = ckci_k_again(p);
+            const ckci_gpu_norm &u = ckci_k_late_again(p);
             if (s.n >= u.n || (u.param_step && s.n > first)) {
                 break;
             }
@@ -21338,7 +21324,7 @@ template <class T> struct ckci_k_norm_param {
         }
         whole.finish(ab);
         if (owner) {
-            const ckci_gpu_norm &late = ckci_k_again(p);
+            const ckci_gpu_norm &late = ckci_k_late_again(p);
             write(late, first * late.param_step + s.g0 * late.c + column, ab[0], ab[1]);
         }
     }
@@ -21592,7 +21578,7 @@ template <> struct ckci_k_move_type<8> {
    part of a load or store of all, and so split that. */
 CKCI_K_FN int32_t ckci_k_later(int32_t count)
 {
-    return ckci_k_opaque(count);
+    return ckci_k_again(count);
 }
 
 /* Element j of words. */

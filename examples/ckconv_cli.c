@@ -117,7 +117,9 @@ static void print_problem_help(void)
         const char *title;
     } parts[] = {{PB_ALL, "all operations"},      {PB_ANY, "convolutions"}, {PB_ONE, "single convolutions"},
                  {PB_CONV_CONV, "conv_conv_fwd"}, {PB_GN, "group norms"},   {PB_GN_BWD, "groupnorm_bwd"}};
-    puts("\nOP: fwd bwd_data bwd_weight conv_conv_fwd groupnorm_fwd groupnorm_bwd\n\nPROBLEM");
+    printf("\nOP: ");
+    print_ops(PB_ALL);
+    puts("\n\nPROBLEM");
     for (size_t part = 0; part < sizeof parts / sizeof parts[0]; part++) {
         printf("  %s\n", parts[part].title);
         const char *help = "";
@@ -131,6 +133,15 @@ static void print_problem_help(void)
     }
     puts(
         "  Layout names are the 2D ones in all dimensions. Sizes are per group: the input has G*C channels.");
+    printf("\nELEMENTS");
+    int column = 110;
+    for (ckconv_element kind = 0; pb_next_element(&kind) != NULL; kind++) {
+        const int length = (int)strlen(ckconv_element_name(kind)) + 1;
+        const int wraps = column + length > 108;
+        printf("%s%s", wraps ? "\n  " : " ", ckconv_element_name(kind));
+        column = (wraps ? 1 : column) + length;
+    }
+    putchar('\n');
 }
 
 static void print_file_help(void)

@@ -119,13 +119,13 @@ static const pb_option pb_options[] = {
     {"eps", PB_GN, "REAL", "default 1e-5"},
     {"act", PB_GN, "NAME", "relu, sigmoid, silu or gelu, fused"},
     {"per-image", PB_GN, NULL, "gamma, beta and their gradients are [N, G*C] (adaptive group norm)"},
-    {"op-in", PB_ANY, "OP", "element operation on a tensor: relu, sigmoid, silu, gelu, scale:2, clamp:-1:1"},
+    {"op-in", PB_ANY, "OP", "element operation on a tensor (see ELEMENTS): relu, scale:2, clamp:-1:1"},
     {"op-wei", PB_ANY, "OP", NULL},
     {"op-wei1", PB_CONV_CONV, "OP", NULL},
     {"op-out", PB_ANY, "OP", NULL},
-    {"epilogue", PB_ANY, "NAME", "the written tensor's operation, with --alpha, --beta and --d0..--d3:"},
-    {"alpha", PB_ANY, "REAL", "scale bilinear scale_add bias bias_relu bias_residual_relu add add_relu"},
-    {"beta", PB_ANY, "REAL", "(--op-<written tensor> bilinear:2:0.5 says the same)"},
+    {"epilogue", PB_ANY, "NAME", "the written tensor's operation, with --alpha, --beta and --d0..--d3"},
+    {"alpha", PB_ANY, "REAL", "its first number, for those that take one"},
+    {"beta", PB_ANY, "REAL", "and its second one (--op-<written tensor> bilinear:2:0.5 says the same)"},
     {"d0", PB_ANY, "FILE", "extra tensor of the epilogue (see FILES), up to --d3"},
     {"d0-dtype", PB_ANY, "TYPE", "default: the written tensor's"},
     {"d0-layout", PB_ANY, "NAME", "default: the written tensor's, CHANNEL for a vector (bias)"},
@@ -333,10 +333,26 @@ PB_FUNCTION int pb_tensor_options(const pb_problem *p, const char *name, int ndi
     return pb_list(p, strides, 0, least_stride, 3 + ndim, tensor->stride, err);
 }
 
-#define PB_ELEMENTS                                                                                          \
-    "pass, scale, relu, clamp, sigmoid, silu, gelu, tanh, leaky_relu, hardsigmoid, hardswish, bilinear, "    \
-    "scale_add, bias, bias_relu, bias_residual_relu, add, add_relu, bias_silu, bias_gelu, bias_relu_add, "   \
-    "scale_shift, scale_shift_relu, accumulate, relu_bwd, clamp_bwd, sigmoid_bwd, silu_bwd, gelu_bwd"
+/* The name of the next element operation from *kind on, which becomes its number; NULL: there is none. */
+PB_FUNCTION const char *pb_next_element(ckconv_element *kind)
+{
+    while (*kind < 256 && ckconv_element_name(*kind) == NULL) {
+        ++*kind;
+    }
+    return ckconv_element_name(*kind);
+}
+
+/* "--option: 'text' is none of pass, scale, ..." */
+PB_FUNCTION int pb_fail_element(ckconv_error *err, const char *option, const char *text)
+{
+    char list[sizeof err->text];
+    size_t at = 0;
+    for (ckconv_element kind = 0; pb_next_element(&kind) != NULL && at < sizeof list; kind++) {
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at > 0 ? ", " : "",
+                               ckconv_element_name(kind));
+    }
+    return pb_fail(err, "--%s: '%.60s' is none of %s", option, text, list);
+}
 
 /* How many parameters and D tensors an operation takes; -1 D tensors: any number. */
 PB_FUNCTION void pb_element_needs(ckconv_element kind, int *parameters, int *d)
@@ -362,7 +378,7 @@ PB_FUNCTION int pb_element(const pb_problem *p, const char *name, ckconv_element
     snprintf(kind, sizeof kind, "%.*s", (int)(length < sizeof kind ? length : sizeof kind - 1), text);
     op->kind = ckconv_element_from_name(kind);
     if (op->kind < 0) {
-        return pb_fail(err, "--%s: '%s' is none of " PB_ELEMENTS, name, kind);
+        return pb_fail_element(err, name, kind);
     }
     int parameters, d, given = 0;
     pb_element_needs(op->kind, &parameters, &d);
@@ -400,7 +416,7 @@ PB_FUNCTION int pb_epilogue_options(const pb_problem *p, const char *same, ckcon
     }
     op->kind = ckconv_element_from_name(text);
     if (op->kind < 0) {
-        return pb_fail(err, "--epilogue: '%.60s' is none of " PB_ELEMENTS, text);
+        return pb_fail_element(err, "epilogue", text);
     }
     int parameters, d;
     pb_element_needs(op->kind, &parameters, &d);
@@ -534,9 +550,8 @@ PB_FUNCTION int pb_groupnorm_options(const pb_problem *p, int ndim, ckconv_layou
     const char *act = pb_value(p, "act");
     if (act != NULL) {
         d->act = ckconv_element_from_name(act);
-        if (d->act != CKCONV_PASS && d->act != CKCONV_RELU && d->act != CKCONV_SIGMOID &&
-            d->act != CKCONV_SILU && d->act != CKCONV_GELU) {
-            return pb_fail(err, "--act: '%.60s' is none of pass, relu, sigmoid, silu, gelu", act);
+        if (d->act < 0) {
+            return pb_fail_element(err, "act", act);
         }
     }
     d->param_per_image = pb_value(p, "per-image") != NULL;

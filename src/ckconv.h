@@ -29,6 +29,7 @@ extern "C" {
 #include "device/code.h"
 
 #if !CKCI_PART
+#include "core/ops.h"
 #include "core/names.h"
 #include "core/check.h"
 #include "core/axes.h"
@@ -78,6 +79,7 @@ extern "C" {
 
 #include "plan/instances.h"
 #include "plan/select.h"
+#include "plan/tensors.h"
 
 #include "device/runtime.h"
 

@@ -82,6 +82,8 @@
 #undef BM
 #pragma push_macro("BN")
 #undef BN
+#pragma push_macro("BOTH")
+#undef BOTH
 #pragma push_macro("BUFFERS")
 #undef BUFFERS
 #pragma push_macro("BWD_DATA")
@@ -102,6 +104,8 @@
 #undef CDNA3
 #pragma push_macro("CDNA4")
 #undef CDNA4
+#pragma push_macro("CHANNEL")
+#undef CHANNEL
 #pragma push_macro("CHANNELS")
 #undef CHANNELS
 #pragma push_macro("CHUNK")
@@ -114,8 +118,12 @@
 #undef CLAMP_BWD
 #pragma push_macro("COLUMNS")
 #undef COLUMNS
+#pragma push_macro("CONV")
+#undef CONV
 #pragma push_macro("CONVERT")
 #undef CONVERT
+#pragma push_macro("CONV_CONV")
+#undef CONV_CONV
 #pragma push_macro("CONV_CONV_FWD")
 #undef CONV_CONV_FWD
 #pragma push_macro("CONV_I8")
@@ -130,12 +138,16 @@
 #undef CURVED
 #pragma push_macro("D")
 #undef D
+#pragma push_macro("DBIAS")
+#undef DBIAS
 #pragma push_macro("DEEP")
 #undef DEEP
 #pragma push_macro("DEPTH")
 #undef DEPTH
 #pragma push_macro("DEPTH_MATRIX")
 #undef DEPTH_MATRIX
+#pragma push_macro("DIN")
+#undef DIN
 #pragma push_macro("DIRECT")
 #undef DIRECT
 #pragma push_macro("DOWN")
@@ -256,6 +268,8 @@
 #undef I
 #pragma push_macro("I8")
 #undef I8
+#pragma push_macro("IN")
+#undef IN
 #pragma push_macro("INNER")
 #undef INNER
 #pragma push_macro("IS_ACROSS")
@@ -304,6 +318,8 @@
 #undef MERGE
 #pragma push_macro("MFMA")
 #undef MFMA
+#pragma push_macro("MID")
+#undef MID
 #pragma push_macro("MMA")
 #undef MMA
 #pragma push_macro("MN")
@@ -322,6 +338,8 @@
 #undef N1
 #pragma push_macro("NARROW")
 #undef NARROW
+#pragma push_macro("NEEDED")
+#undef NEEDED
 #pragma push_macro("NONE")
 #undef NONE
 #pragma push_macro("NORM")
@@ -348,6 +366,8 @@
 #undef ONES
 #pragma push_macro("OPS")
 #undef OPS
+#pragma push_macro("OPTIONAL")
+#undef OPTIONAL
 #pragma push_macro("OUT")
 #undef OUT
 #pragma push_macro("OUTSIDE")
@@ -526,6 +546,8 @@
 #undef STAGE
 #pragma push_macro("STAGES")
 #undef STAGES
+#pragma push_macro("STAT")
+#undef STAT
 #pragma push_macro("STEP")
 #undef STEP
 #pragma push_macro("STEPS")
@@ -596,6 +618,8 @@
 #undef UNFUSED
 #pragma push_macro("UNIT")
 #undef UNIT
+#pragma push_macro("UNLESS_DBIAS")
+#undef UNLESS_DBIAS
 #pragma push_macro("USUAL")
 #undef USUAL
 #pragma push_macro("V")
@@ -612,6 +636,10 @@
 #undef WAVE
 #pragma push_macro("WAVES")
 #undef WAVES
+#pragma push_macro("WEI")
+#undef WEI
+#pragma push_macro("WEI1")
+#undef WEI1
 #pragma push_macro("WEIGHT")
 #undef WEIGHT
 #pragma push_macro("WEIGHT_DEPTH_")
@@ -648,6 +676,8 @@
 #undef WN
 #pragma push_macro("WORDS")
 #undef WORDS
+#pragma push_macro("WRITTEN")
+#undef WRITTEN
 #pragma push_macro("X")
 #undef X
 #pragma push_macro("XO")

@@ -53,7 +53,7 @@ if [ -x "$cli" ]; then
         expect 0 "verified" "$cli" verify groupnorm_fwd --g 1 --n 2 --c 12 --input 28,28 --layout GNHWC \
             --dtype f64 --engine cpu --act silu
         expect 0 "verified" "$cli" verify groupnorm_bwd --g 4 --n 2 --c 3 --input 9,8 --act relu --per-image
-        expect 2 "gelu" "$cli" verify groupnorm_fwd --g 1 --n 2 --c 12 --input 28,28 --act tanh
+        expect 2 "GELU" "$cli" verify groupnorm_fwd --g 1 --n 2 --c 12 --input 28,28 --act tanh
         expect 2 "the problem needs (1,12)" "$cli" run groupnorm_fwd --g 4 --n 1 --c 3 --input 5,4,4 \
             --per-image --in "$here/golden/gn000.in.npy" --gamma "$here/golden/gn000.gamma.npy" \
             --out "$BUILD/y.npy"

@@ -19,8 +19,10 @@ failed=0
 mkdir -p "$dir" || exit 1
 src=$ROOT/src
 tools=$(cd "$ROOT/tools" && pwd)
-rooms=$(cd "$src" && find . -name '*.h' | sed 's|^\./||' | grep -v -x -e ckconv.h -e kernels.hip.h |
+files=$(cd "$src" && find . -name '*.h' | sed 's|^\./||' | grep -v -x -e ckconv.h -e kernels.hip.h |
     LC_ALL=C sort)
+# templates are parts of the rooms that include them
+rooms=$(printf '%s\n' "$files" | grep -v '\.template\.h$')
 
 # check TEXT FILE: passes when FILE is empty; its first lines say what is wrong
 check() {
@@ -35,7 +37,7 @@ check() {
 
 # The includes of a file in quotation marks, but the one that names a header which users copy.
 includes_of() {
-    awk '/^#include "/ && !/CKCONV-SINGLE/ { split($0, part, "\""); print part[2] }' "$1"
+    awk '/^#include "/ && !/CKCONV-SINGLE|[.]template[.]h"/ { split($0, part, "\""); print part[2] }' "$1"
 }
 
 # Floors, from the ground up; a room includes rooms of floors below its own, or of its own folder.
@@ -76,7 +78,7 @@ tag_of() {
 for what in hide show; do
     # shellcheck disable=SC2046
     (cd "$src" && awk -v what=$what -f "$tools/hide.awk" \
-        $(printf '%s\n' $rooms | grep -v -x -e hide.h -e show.h -e api.h)) |
+        $(printf '%s\n' $files | grep -v -x -e hide.h -e show.h -e api.h)) |
         diff - "$src/$what.h" >"$dir/out" 2>&1
     check "src/$what.h has the words of all rooms (make headers)" "$dir/out"
 done
@@ -144,6 +146,17 @@ for room in $rooms; do
     *) alone "$room" ;;
     esac
 done
+
+# The guide names what the table of element operations holds, by constant or in words.
+awk '/^    X\([A-Z0-9_]+, [a-z0-9_]+, [A-Z_]+, [0-9]/ { gsub(/[(,]/, " "); print $2, $3 }' \
+    "$src/core/element.h" >"$dir/kinds"
+{
+    [ -s "$dir/kinds" ] || echo "core/element.h has no rows"
+    while read -r constant word; do
+        grep -q -w -e "CKCONV_$constant" -e "$word" "$ROOT/docs/guide.md" || echo "docs/guide.md lacks $word"
+    done <"$dir/kinds"
+} >"$dir/out"
+check "docs/guide.md names every element operation" "$dir/out"
 
 echo "$name: $passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

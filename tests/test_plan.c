@@ -2,6 +2,7 @@
    beyond 2^31
    SPDX-License-Identifier: MIT */
 #include "problem.h"
+#include <ctype.h>
 
 static const int64_t TWO31 = (int64_t)1 << 31;
 
@@ -303,7 +304,7 @@ static void test_instances(void)
             }
         }
         CHECK_MSG(ops > 0, "%s computes nothing", name);
-        CHECK(ckconv_instance_does(i, 0) == 0 && ckconv_instance_does(i, 7) == 0 &&
+        CHECK(ckconv_instance_does(i, 0) == 0 && ckconv_instance_does(i, 99) == 0 &&
               ckconv_instance_does(i, -1) == 0);
     }
     for (ckconv_op op = CKCONV_FWD; op <= CKCONV_GROUPNORM_BWD; op++) {
@@ -1459,6 +1460,203 @@ static void test_tune(ckconv_op op, int s)
     free_operands(&o);
 }
 
+/*------------------------------------------------------------------------------------------------------------
+  what each operation is given: members of ckconv_args
+*/
+#define MEMBER(NAME)                                                                                         \
+    {                                                                                                        \
+#NAME, offsetof(ckconv_args, NAME)                                                                   \
+    }
+static const struct {
+    const char *name;
+    size_t place;
+} members[] = {MEMBER(in),     MEMBER(wei),   MEMBER(dout),       MEMBER(d[0]),          MEMBER(d[1]),
+               MEMBER(d[2]),   MEMBER(d[3]),  MEMBER(wei1),       MEMBER(scale),         MEMBER(shift),
+               MEMBER(gamma),  MEMBER(beta),  MEMBER(saved_mean), MEMBER(saved_inv_std), MEMBER(out),
+               MEMBER(din),    MEMBER(dwei),  MEMBER(mid),        MEMBER(mean),          MEMBER(inv_std),
+               MEMBER(dgamma), MEMBER(dbeta), MEMBER(dbias)};
+#undef MEMBER
+enum { MEMBERS = sizeof members / sizeof members[0], ROOM = 1 << 16 };
+
+/* In parentheses what may be NULL. bwd_weight is asked for dbias; all convolutions have a D tensor. */
+static const struct {
+    ckconv_op op;
+    char desc; /* convolution, pair, group norm */
+    const char *name, *read, *written;
+} operations[] = {
+    {CKCONV_FWD, 'c', "fwd", " in wei d[0] ", " out "},
+    {CKCONV_BWD_DATA, 'c', "bwd_data", " dout wei d[0] ", " din "},
+    {CKCONV_BWD_WEIGHT, 'c', "bwd_weight", " in dout d[0] ", " dwei dbias "},
+    {CKCONV_CONV_CONV_FWD, 'p', "conv_conv_fwd", " in wei wei1 d[0] (scale) (shift) ", " out (mid) "},
+    {CKCONV_GROUPNORM_FWD, 'n', "groupnorm_fwd", " in (gamma) (beta) ", " out (mean) (inv_std) "},
+    {CKCONV_GROUPNORM_BWD, 'n', "groupnorm_bwd", " in dout (gamma) (beta) (saved_mean) (saved_inv_std) ",
+     " (din) (dgamma) (dbeta) "},
+};
+
+enum { OPERATIONS = sizeof operations / sizeof operations[0] };
+
+/* Is it in the list? 1: as it is, 2: in parentheses. */
+static int listed(const char *list, const char *name)
+{
+    char word[32];
+    snprintf(word, sizeof word, " %s ", name);
+    if (strstr(list, word) != NULL) {
+        return 1;
+    }
+    snprintf(word, sizeof word, " (%s) ", name);
+    return strstr(list, word) != NULL ? 2 : 0;
+}
+
+static void set_member(ckconv_args *args, int i, void *p)
+{
+    memcpy((char *)args + members[i].place, &p, sizeof p);
+}
+
+/* A run of `plan` where member i is p: it must fail with this text, or, without one, do. */
+static void expect_run(const ckconv_plan *plan, ckconv_args args, int i, void *p, const char *text)
+{
+    ckconv_error err;
+    set_member(&args, i, p);
+    const ckconv_status status = ckconv_run(plan, &args, NULL, 0, NULL, &err);
+    CHECK_MSG((status == CKCONV_OK) == (text == NULL) && (text == NULL || strstr(err.text, text) != NULL),
+              "%s: %s: status %d (%s)", op_name(plan->op), members[i].name, (int)status, err.text);
+}
+
+/* Each member is NULL, is another one, holds bytes that stay or change, in turn. */
+static void test_arguments(int row)
+{
+    const ckconv_op op = operations[row].op;
+    problem p = shape(op, 5);
+    ckconv_options ref;
+    ckconv_plan plan;
+    ckconv_error err;
+    ckconv_args args;
+    unsigned char *memory = (unsigned char *)calloc(MEMBERS, ROOM);
+    memset(&ref, 0, sizeof ref);
+    memset(&args, 0, sizeof args);
+    ref.engine = CKCONV_ENGINE_REF;
+    CHECK_MSG(strcmp(op_name(op), operations[row].name) == 0 && ckconv_op_from_name(op_name(op)) == op,
+              "operation %d is called %s", (int)op, op_name(op));
+    if (op == CKCONV_CONV_CONV_FWD) {
+        p.u.pair.num_d = 1;
+        p.u.pair.op_out.kind = CKCONV_BIAS;
+    } else if (!is_norm(op)) {
+        ckconv_element_op *epilogue = op == CKCONV_BWD_DATA     ? &p.u.conv.op_in
+                                      : op == CKCONV_BWD_WEIGHT ? &p.u.conv.op_wei
+                                                                : &p.u.conv.op_out;
+        p.u.conv.num_d = listed(operations[row].read, "d[0]");
+        epilogue->kind = p.u.conv.num_d > 0 ? CKCONV_BIAS : CKCONV_PASS;
+        p.u.conv.dbias = CKCONV_F32;
+    }
+    if (!CHECK_OK(plan_problem(&plan, &p, &ref, NULL, &err), err)) {
+        free(memory);
+        return;
+    }
+    for (int i = 0; i < MEMBERS; i++) {
+        float *f = (float *)(void *)(memory + (size_t)i * ROOM);
+        for (size_t k = 0; k < ROOM / sizeof *f; k++) {
+            f[k] = 1 + (float)(k % 5);
+        }
+        set_member(&args, i, f);
+    }
+    unsigned char *before = (unsigned char *)malloc((size_t)MEMBERS * ROOM);
+    memcpy(before, memory, (size_t)MEMBERS * ROOM);
+    CHECK_OK(ckconv_run(&plan, &args, NULL, 0, NULL, &err), err);
+    for (int i = 0; i < MEMBERS; i++) {
+        const int changed = memcmp(memory + (size_t)i * ROOM, before + (size_t)i * ROOM, ROOM) != 0;
+        const int written = listed(operations[row].written, members[i].name) != 0;
+        CHECK_MSG(changed == written, "%s: %s was%s written", op_name(op), members[i].name,
+                  changed ? "" : " not");
+    }
+    for (int i = 0; i < MEMBERS; i++) {
+        const char *const name = members[i].name;
+        const int read = listed(operations[row].read, name), written = listed(operations[row].written, name);
+        char text[64];
+        snprintf(text, sizeof text,
+                 strncmp(name, "saved", 5) == 0 && read ? "give both or none" : "args.%s is NULL", name);
+        const int both = strncmp(name, "saved", 5) == 0 && read;
+        /* without dwei the rest is there for nothing, which is allowed where dbias is wanted */
+        const int alone = op == CKCONV_BWD_WEIGHT && strcmp(name, "dwei") == 0;
+        expect_run(&plan, args, i, NULL, !alone && (both || read == 1 || written == 1) ? text : NULL);
+        for (int j = 0; j < MEMBERS; j++) {
+            const int other = listed(operations[row].read, members[j].name) != 0 ||
+                              listed(operations[row].written, members[j].name) != 0;
+            /* a D tensor may be the tensor whose epilogue reads it */
+            const int own =
+                strcmp(members[j].name, "d[0]") == 0 && written == 1 && strcmp(name, "dbias") != 0;
+            if (i != j && written != 0) {
+                expect_run(&plan, args, i, memory + (size_t)j * ROOM, other && !own ? "overlaps" : NULL);
+            } else if (i != j && read != 0 && listed(operations[row].read, members[j].name) != 0) {
+                expect_run(&plan, args, i, memory + (size_t)j * ROOM, NULL);
+            }
+        }
+    }
+    if (op == CKCONV_BWD_WEIGHT) {
+        args.dwei = NULL; /* dbias alone */
+        args.in = args.d[0] = NULL;
+        CHECK_OK(ckconv_run(&plan, &args, NULL, 0, NULL, &err), err);
+    } else if (op == CKCONV_GROUPNORM_BWD) {
+        args.din = args.dgamma = NULL;
+        CHECK_OK(ckconv_run(&plan, &args, NULL, 0, NULL, &err), err);
+        args.dbeta = NULL;
+        CHECK(ckconv_run(&plan, &args, NULL, 0, NULL, &err) == CKCONV_ERR_NULL &&
+              strcmp(err.text, "args.din, args.dgamma and args.dbeta are all NULL: nothing to do") == 0);
+    }
+    free(before);
+    free(memory);
+}
+
+/* "op is 9: must be CKCONV_FWD (1), ...": the operations of a description. */
+static void must_be(char *text, size_t size, ckconv_op op, char desc)
+{
+    int left = 0;
+    size_t at = (size_t)snprintf(text, size, "op is %d: must be", (int)op);
+    for (int i = 0; i < OPERATIONS; i++) {
+        left += operations[i].desc == desc;
+    }
+    for (int i = 0; i < OPERATIONS; i++) {
+        if (operations[i].desc == desc && left-- > 0) {
+            at += (size_t)snprintf(text + at, size - at, " CKCONV_");
+            for (const char *c = operations[i].name; *c != 0; c++) {
+                text[at++] = (char)toupper((unsigned char)*c);
+            }
+            at += (size_t)snprintf(text + at, size - at, " (%d)%s", (int)operations[i].op,
+                                   left > 1    ? ","
+                                   : left == 1 ? " or"
+                                               : "");
+        }
+    }
+}
+
+/* Each function that plans takes the operations of its description and no other. */
+static void test_operations(void)
+{
+    const problem c = shape(CKCONV_FWD, 0), n = shape(CKCONV_GROUPNORM_FWD, 0);
+    ckconv_options ref;
+    memset(&ref, 0, sizeof ref);
+    ref.engine = CKCONV_ENGINE_REF;
+    for (ckconv_op op = -1; op <= OPERATIONS + 2; op++) {
+        ckconv_plan plan;
+        ckconv_error err;
+        char text[256], desc = 0;
+        for (int i = 0; i < OPERATIONS; i++) {
+            desc = operations[i].op == op ? operations[i].desc : desc;
+        }
+        const problem d = shape(op, 0);
+        ckconv_plan_conv(&plan, op, desc == 'c' ? &d.u.conv : &c.u.conv, &ref, NULL, &err);
+        must_be(text, sizeof text, op, 'c');
+        CHECK_MSG(strcmp(err.text, desc == 'c' ? "" : text) == 0, "op %d: %s", (int)op, err.text);
+        ckconv_plan_groupnorm(&plan, op, &n.u.norm, &ref, NULL, &err);
+        must_be(text, sizeof text, op, 'n');
+        CHECK_MSG(strcmp(err.text, desc == 'n' ? "" : text) == 0, "op %d: %s", (int)op, err.text);
+        CHECK_MSG((ckconv_op_name(op) != NULL) == (desc != 0), "op %d is called %s", (int)op, op_name(op));
+        CHECK(ckconv_instance_does(0, op) == (desc != 0));
+    }
+    for (int i = 0; i < OPERATIONS; i++) {
+        test_arguments(i);
+    }
+}
+
 /* A plan for features that this CPU lacks must not run here. */
 static void test_wrong_device(void)
 {
@@ -1516,6 +1714,7 @@ int main(void)
         test_tune(op, 2);
         test_tune(op, 3);
     }
+    test_operations();
     test_wrong_device();
     return test_end();
 }

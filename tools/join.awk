@@ -2,6 +2,7 @@
 # The file named is a spine: it fixes the order. Each of its includes in quotation marks is replaced by that
 # room, found beside the spine, without the room's own includes in quotation marks, which the spine has put
 # before, and without #pragma once. Includes marked CKCONV-SINGLE stay: they name a file that users copy, too.
+# A template (NAME.template.h) is put wherever a room includes it, each time.
 # Exit status 1, and a line on stderr, where a room cannot be read or is put twice.
 function fail(text) {
     print "join.awk: " text > "/dev/stderr"
@@ -9,7 +10,17 @@ function fail(text) {
     exit 1
 }
 function is_include(line) {
-    return line ~ /^#include "/ && line !~ /CKCONV-SINGLE/
+    return line ~ /^#include "/ && line !~ /CKCONV-SINGLE|[.]template[.]h"$/
+}
+# a template, in the place of the line that includes it
+function template(name, line, got) {
+    while ((got = (getline line < (folder name))) > 0) {
+        put(line)
+    }
+    if (got < 0) {
+        fail("cannot read " folder name)
+    }
+    close(folder name)
 }
 # a line of a room, but blank ones are held back: they end with the room
 function put(line, n) {
@@ -25,7 +36,7 @@ function put(line, n) {
 }
 # Puts a room, two blank lines before it, but for one that follows the guard's #define: the manual begins there,
 # on the first screen. #if and #endif around nothing but such includes go with them.
-function room(name, line, got, head, held) {
+function room(name, line, got, head, held, part) {
     if (name in seen) {
         fail(name " is put twice")
     }
@@ -48,7 +59,10 @@ function room(name, line, got, head, held) {
                 put(held)
             }
             held = line ~ /^#if/ ? line : ""
-            if (held == "") {
+            if (line ~ /^#include ".*[.]template[.]h"$/) {
+                split(line, part, "\"")
+                template(part[2])
+            } else if (held == "") {
                 put(line)
             }
             head = 0

@@ -7,15 +7,15 @@
 #pragma once
 #include "core/check.h"
 
-/* One position is written and read through one tap, and nothing else lies along this axis. Of a longer axis
-   of in only the first position is read; bwd_data writes the others, too. */
+/* Does an axis have one written position, which is read through one tap, and nothing else? Of a longer axis
+   of in only the first position is read, but bwd_data writes the others, too. */
 CKCI_FN int ckci_idle_axis(const ckci_conv *p, int axis)
 {
     return p->filter[axis] == 1 && p->output[axis] == 1 && p->pad[axis] == 0 &&
            (p->input[axis] == 1 || p->op != CKCONV_BWD_DATA);
 }
 
-/* Three values, those of idle axes left out: z, y, x from the right, and `none` for what is missing. */
+/* Leaves out the values of idle axes: z, y and x move to the right, and `none` fills what is left free. */
 CKCI_FN void ckci_close_up(int64_t v[3], const int idle[3], int64_t none)
 {
     int to = 2;
@@ -117,10 +117,11 @@ CKCI_FN void ckci_fold_tensor(ckci_tensor *t, int64_t f, int64_t left)
     t->stride[5] *= f;
 }
 
-/* A filter that steps along x by its own size reads each pixel through one tap: where memory holds a row of
-   the filter as one row of numbers, its pixels are channels. Patches of 16 x 16 pixels of 3 channels are
-   16 x 1 of 48, two by two of 64 are 2 x 1 of 128: fewer taps, whole chunks (of `chunk` channels) of 16
-   bytes, and no phases in bwd_data. Not for small first layers, whose kernels read rows of pixels anyway. */
+/* A filter that steps along x by its own size reads each pixel through one tap. Where memory holds a row of
+   the filter as one row of numbers, its pixels become channels: patches of 16 x 16 pixels of 3 channels are
+   16 x 1 of 48, two by two of 64 are 2 x 1 of 128. That leaves fewer taps, whole chunks (of `chunk`
+   channels) of 16 bytes, and no phases in bwd_data. Small first layers stay as they are: their kernels read
+   rows of pixels anyway. */
 CKCI_FN void ckci_fold_patches(ckci_conv *p, int64_t chunk)
 {
     int64_t f = p->filter[2], taps = p->filter[0] * p->filter[1] * f;
@@ -154,8 +155,8 @@ CKCI_FN int ckci_one_axis(const ckci_tensor *t, int axis)
            t->stride[3 + axis] == ckci_saturating_mul(t->len[4 + axis], t->stride[4 + axis]);
 }
 
-/* Where neither axis has more than one tap and both move by one, every output is read at its own place: axes
-   that are one in memory become one, so that small planes are long rows. */
+/* Where neither axis has more than one tap and both move by one, every output is read at its own place. Then
+   axes that are one in memory become one, so that small planes are long rows. */
 CKCI_FN void ckci_merge_axes(ckci_conv *p)
 {
     for (int axis = 1; axis >= 0; axis--) {

@@ -17,7 +17,8 @@ enum { CKCI_STACK = CKCONV_STACK_BYTES / 4096 * 4096 };
 #else
 enum { CKCI_STACK = 65536 };
 #endif
-/* And the workspace of a group norm there: 8,256 bytes of its backward pass fit the default. */
+/* Bytes of the stack that the workspace of a group norm may take: the 8,256 bytes of its backward pass fit
+   the default. */
 enum { CKCI_LITTLE_STACK = CKCI_STACK / 7 / 64 * 64 };
 enum { CKCI_MAGIC = 0x434b4356, CKCI_REFUSED = 0x52454655 };
 
@@ -43,6 +44,25 @@ CKCI_FN ckconv_status ckci_ok(ckconv_error *err)
         err->text[0] = 0;
     }
     return CKCONV_OK;
+}
+
+/* Appends to a text that may be cut; returns the length that it would have. */
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
+{
+    char piece[256];
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(piece, sizeof piece, format, list);
+    va_end(list);
+    size_t length = n < 0 ? 0 : n < (int)sizeof piece ? (size_t)n : sizeof piece - 1;
+    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
+        text[at + i] = piece[i];
+    }
+    if (size > 0) {
+        text[at + length < size ? at + length : size - 1] = 0;
+    }
+    return at + length;
 }
 
 CKCI_FN int ckci_same_text(const char *a, const char *b)

@@ -8,19 +8,13 @@
 #pragma once
 #include "core/base.h"
 #include "core/element.h"
+#include "core/ops.h"
 #include "core/tensor.h"
 
 /* What a layout is for. */
 enum { CKCI_ROLE_ACTIVATION = 0, CKCI_ROLE_WEIGHT = 1 };
-/* The three tensors of a convolution, by index. */
-enum { CKCI_IN = 0, CKCI_WEI = 1, CKCI_OUT = 2 };
-/* Channels per group on both sides, at most, of what counts as depthwise. */
+/* At most this many channels per group on both sides count as depthwise. */
 enum { CKCI_DEPTH_CHANNELS = 4 };
-
-CKCI_FN int ckci_written(ckconv_op op)
-{
-    return op == CKCONV_BWD_DATA ? CKCI_IN : op == CKCONV_BWD_WEIGHT ? CKCI_WEI : CKCI_OUT;
-}
 
 CKCI_FN ckconv_status ckci_check_range(const char *at, const char *name, const char *sfx, int index,
                                        int64_t value, int64_t low, const char *allowed, ckconv_error *err)
@@ -47,8 +41,8 @@ CKCI_FN ckconv_status ckci_check_held(const char *what, const char *why, ckconv_
                : CKCONV_OK;
 }
 
-/* Is it a type of this build? read: of a tensor that is read, not only written, added or a parameter: those
-   may be f32 in every build. */
+/* Is it a type of this build? read: the tensor is read; tensors that are only written or added, and
+   parameters, may be f32 in every build. */
 CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_error *err)
 {
     switch (dtype) {
@@ -73,21 +67,9 @@ CKCI_FN ckconv_status ckci_check_switches(ckconv_dtype dtype, int read, ckconv_e
 /* Is it an operation of this build? */
 CKCI_FN ckconv_status ckci_check_op(ckconv_op op, ckconv_error *err)
 {
-    switch (op) {
-    case CKCONV_FWD:
-        return ckci_check_held("fwd", CKCI_WHY_FWD, err);
-    case CKCONV_BWD_DATA:
-        return ckci_check_held("bwd_data", CKCI_WHY_BWD_DATA, err);
-    case CKCONV_BWD_WEIGHT:
-        return ckci_check_held("bwd_weight", CKCI_WHY_BWD_WEIGHT, err);
-    case CKCONV_CONV_CONV_FWD:
-        return ckci_check_held("conv_conv_fwd", CKCI_WHY_CONV_CONV, err);
-    case CKCONV_GROUPNORM_FWD:
-    case CKCONV_GROUPNORM_BWD:
-        return ckci_check_held("group norm", CKCI_WHY_GROUPNORM, err);
-    default:
-        return CKCONV_OK;
-    }
+    const ckci_operation *row = ckci_find_operation(op);
+    return !row ? CKCONV_OK
+                : ckci_check_held(row->desc == CKCI_DESC_GROUPNORM ? "group norm" : row->text, row->why, err);
 }
 
 /* Type, layout and strides of one tensor by themselves. rank: 3 + ndim. is_d: strides may be 0, a D
@@ -227,15 +209,18 @@ CKCI_FN ckconv_status ckci_check_element(const char *at, const char *name, const
                                          int written, ckconv_error *err)
 {
     const ckci_element_row *row = ckci_find_element(op->kind);
+    char any[32] = "", others[64] = "";
     if (!row) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %d: must be 0 to 10, or on the written tensor 16 to 28 or 32 to 36",
-                         at, name, (int)op->kind);
+        ckci_element_kinds(0, any, sizeof any);
+        ckci_element_kinds(1, others, sizeof others);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.kind is %d: must be %s, or on the written tensor %s",
+                         at, name, (int)op->kind, any, others);
     }
     if (row->sum >= CKCI_SUM_BILINEAR && !written) {
+        ckci_element_kinds(0, any, sizeof any);
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "%s%s.kind is %s: %s belong to the written tensor; here 0 to 10", at, name,
-                         row->name, row->most > 0 ? "operations with D tensors" : "sums in place");
+                         "%s%s.kind is %s: %s belong to the written tensor; here %s", at, name, row->name,
+                         row->most > 0 ? "operations with D tensors" : "sums in place", any);
     }
     if (op->reserved != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%s%s.reserved is %d: must be 0 (uninitialised struct?)",
@@ -290,8 +275,8 @@ CKCI_FN void ckci_default_tensor(ckconv_tensor *t, ckconv_dtype dtype, ckconv_la
     }
 }
 
-/* out's type and layout are in's where they are left open. Strides of another shape cannot be: then its
-   layout stays 0, which is refused. */
+/* Where out's type and layout are left open, they are those of in. Strides of in cannot be those of another
+   shape: then out's layout stays 0, which is refused. */
 CKCI_FN void ckci_default_out(const ckconv_tensor *in, ckconv_tensor *out)
 {
     ckci_default_tensor(out, in->dtype, in->layout == CKCONV_STRIDED ? 0 : in->layout);
@@ -351,18 +336,18 @@ CKCI_FN void ckci_default_conv(ckconv_conv_desc *d, ckconv_op op)
         }
         ckci_default_tensor(t, written->dtype, written->layout);
     }
-    ckconv_dtype base = op == CKCONV_BWD_DATA ? d->out.dtype : d->in.dtype;
+    ckconv_dtype base = ckci_base(op) == CKCI_OUT ? d->out.dtype : d->in.dtype;
     d->compute_in = ckci_default_compute(d->compute_in, d->in.dtype, base);
     d->compute_wei = ckci_default_compute(d->compute_wei, d->wei.dtype, base);
     d->compute_out = ckci_default_compute(d->compute_out, d->out.dtype, base);
 }
 
-/* The rows of the type table (>>types). types: in, wei, out. All of one type, whose written tensor may be as
-   wide as its sums, and bf16 may have f32 weights. */
+/* Is it a row of the type table (>>types) in which all tensors have one type? The written tensor may be as
+   wide as its sums, and bf16 may have f32 weights. types: in, wei, out. */
 CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op);
-    ckconv_dtype base = types[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
+    ckconv_dtype base = types[ckci_base(op)];
     int good = base >= CKCONV_F64 && base <= CKCONV_BF16;
     for (int i = 0; i < 3; i++) {
         int wide = types[i] == CKCONV_F32 && ((i == w && (base == CKCONV_F16 || base == CKCONV_BF16)) ||
@@ -372,7 +357,7 @@ CKCI_FN int ckci_same_row(ckconv_op op, const ckconv_dtype types[3])
     return good;
 }
 
-/* fp8 in and weights; gradients that are read may be wider, and whatever is written. */
+/* Is it a row with fp8 in and weights? Gradients that are read may be wider, and so may what is written. */
 CKCI_FN int ckci_fp8_row(ckconv_op op, const ckconv_dtype types[3])
 {
     int w = ckci_written(op), good = 1;
@@ -406,7 +391,7 @@ CKCI_FN ckconv_status ckci_check_types(const char *at, const char *sfx, const ck
     int w = ckci_written(op);
     int r0 = w == CKCI_IN ? CKCI_WEI : CKCI_IN, r1 = w == CKCI_OUT ? CKCI_WEI : CKCI_OUT;
     int same = ckci_same_row(op, storage);
-    ckconv_dtype base = same ? storage[op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN] : (ckconv_dtype)0;
+    ckconv_dtype base = same ? storage[ckci_base(op)] : (ckconv_dtype)0;
     if (!same && !ckci_fp8_row(op, storage) && !ckci_i8_row(op, storage)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                          "%sin, wei%s, out have types %s, %s, %s: not a row of the type table for %s (all "
@@ -512,7 +497,8 @@ CKCI_FN void ckci_accumulate(ckci_conv *r)
     r->dbias.op.kind = CKCONV_BIAS;
 }
 
-/* Do channels lie side by side? Those of a group do, and where it has one, groups do, but of weights. */
+/* Do channels lie side by side? Those of a group must, and where a group has one channel, the groups must,
+   except those of weights. */
 CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, int weights, ckconv_error *err)
 {
     int last = t->len[2] > 1 ? t->stride[2] == 1 : weights || t->len[0] == 1 || t->stride[0] == 1;
@@ -524,8 +510,8 @@ CKCI_FN ckconv_status ckci_check_last(const char *name, const ckci_tensor *t, in
     return ckci_check_held(what, CKCI_WHY_CHANNELS_FIRST, err);
 }
 
-/* All of a convolution's tensors. With few channels planes are what a group, or a tensor of one channel, has
-   side by side. */
+/* Checks the same of all tensors of a convolution. With few channels it looks for planes: a group, or a
+   tensor of one channel, that has positions side by side. */
 CKCI_FN ckconv_status ckci_check_all_last(const char *wei, const ckci_conv *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_last("in", &p->t[CKCI_IN], 0, err));
@@ -573,11 +559,6 @@ CKCI_FN ckconv_status ckci_check_sizes(const char *at, const char *sfx, const ck
 CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op op, ckconv_conv_desc *d,
                                       ckci_conv *r, ckconv_error *err)
 {
-    if (op != CKCONV_FWD && op != CKCONV_BWD_DATA && op != CKCONV_BWD_WEIGHT) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)",
-                         (int)op);
-    }
     CKCI_TRY(ckci_check_ndim(at, d->ndim, err));
     if (d->num_d < 0 || d->num_d > 4) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "%snum_d is %d: must be 0 to 4 (uninitialised struct?)",
@@ -657,7 +638,7 @@ CKCI_FN ckconv_status ckci_check_conv(const char *at, const char *sfx, ckconv_op
         name[2] = (char)('0' + i);
         CKCI_TRY(ckci_resolve(at, name, &d->d[i], d->ndim, len[w], 0, &r->d[i], err));
     }
-    if (op == CKCONV_BWD_WEIGHT && d->dbias != 0) {
+    if (ckci_sums_over(op) == CKCI_OVER_POSITIONS && d->dbias != 0) {
         r->dbias.dtype = r->dbias.compute = d->dbias;
         for (int i = 0; i < 6; i++) {
             r->dbias.len[i] = i == 2 ? r->g * r->k : 1; /* fits: dout was checked */
@@ -727,9 +708,10 @@ CKCI_FN ckconv_status ckci_check_conv_conv(ckconv_conv_conv_desc *d, ckci_conv_c
     }
     const ckci_element_row *act = ckci_find_element(c0->op_out.kind);
     if (act && act->sum >= CKCI_SUM_BILINEAR) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "conv0.op_out.kind is %s: must be 0 to 10, %s the pair's out", act->name,
-                         act->most > 0 ? "D tensors belong to" : "what adds in place is");
+        char any[32] = "";
+        ckci_element_kinds(0, any, sizeof any);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "conv0.op_out.kind is %s: must be %s, %s the pair's out",
+                         act->name, any, act->most > 0 ? "D tensors belong to" : "what adds in place is");
     }
     ckconv_dtype in = c0->in.dtype == 0 ? (ckconv_dtype)CKCONV_F32 : c0->in.dtype;
     if (c0->out.dtype != 0 && c0->out.dtype != in) {
@@ -769,19 +751,9 @@ typedef struct ckci_groupnorm {
     ckci_tensor in, out, din;
 } ckci_groupnorm;
 
-/* Does a group norm fuse this activation? */
-CKCI_FN int ckci_norm_has(ckconv_element act)
-{
-    return act == CKCONV_PASS || act == CKCONV_RELU || (act >= CKCONV_SIGMOID && act <= CKCONV_GELU);
-}
-
 CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *d, ckci_groupnorm *r,
                                            ckconv_error *err)
 {
-    if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
-    }
     if (d->ndim < 1 || d->ndim > 3) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "ndim is %d: must be 1, 2 or 3", (int)d->ndim);
     }
@@ -827,9 +799,11 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
                          "eps is %g: must be above 0 and finite (PyTorch's default is 1e-5)", d->eps);
     }
     if (!ckci_norm_has(d->act)) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "act is %d: must be CKCONV_PASS, _RELU, _SIGMOID, _SILU or _GELU (0, 2, 4, 5, 6)",
-                         (int)d->act);
+        char labels[96] = "", numbers[32] = "";
+        ckci_norm_acts(0, labels, sizeof labels);
+        ckci_norm_acts(1, numbers, sizeof numbers);
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "act is %d: must be %s (%s)", (int)d->act, labels,
+                         numbers);
     }
     if (d->param_per_image != 0 && d->param_per_image != 1) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
@@ -866,8 +840,8 @@ CKCI_FN ckconv_status ckci_check_groupnorm(ckconv_op op, ckconv_groupnorm_desc *
     r->c = d->c;
     r->eps = d->eps;
     CKCI_TRY(ckci_resolve("", "in", &d->in, d->ndim, len, 0, &r->in, err));
-    CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, op == CKCONV_GROUPNORM_FWD, &r->out, err));
-    CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, op == CKCONV_GROUPNORM_BWD, &r->din, err));
+    CKCI_TRY(ckci_resolve("", "out", &d->out, d->ndim, len, ckci_written(op) == CKCI_OUT, &r->out, err));
+    CKCI_TRY(ckci_resolve("", "din", &d->din, d->ndim, len, ckci_written(op) == CKCI_IN, &r->din, err));
     CKCI_TRY(ckci_check_last("in", &r->in, 0, err));
     CKCI_TRY(ckci_check_last("out", &r->out, 0, err));
     CKCI_TRY(ckci_check_last("din", &r->din, 0, err));

@@ -6,6 +6,7 @@
   activations and the gradients.
 */
 #pragma once
+#include "core/base.h"
 #include "core/math.h"
 
 /* Sums: what z is. ONE x; SCALED alpha * x; BILINEAR alpha * x + beta * D0; SCALE_ADD alpha * x + D0; ADD x
@@ -58,7 +59,7 @@ enum {
 
 typedef struct ckci_element_row {
     ckconv_element kind;
-    const char *name;
+    const char *name, *label; /* relu, RELU */
     int32_t sum, least, most;
     ckconv_element act;
     int32_t alpha, beta;
@@ -68,7 +69,7 @@ typedef struct ckci_element_row {
 CKCI_FN const ckci_element_row *ckci_element_at(int32_t index)
 {
 #define CKCI_ROW(NAME, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA)                                             \
-    {CKCONV_##NAME, #TEXT, CKCI_SUM_##SUM, LEAST, MOST, CKCONV_##ACT, ALPHA, BETA},
+    {CKCONV_##NAME, #TEXT, #NAME, CKCI_SUM_##SUM, LEAST, MOST, CKCONV_##ACT, ALPHA, BETA},
     static const ckci_element_row rows[] = {CKCI_ELEMENTS(CKCI_ROW)};
 #undef CKCI_ROW
     return index >= 0 && index < (int32_t)(sizeof rows / sizeof rows[0]) ? &rows[index] : NULL;
@@ -82,6 +83,63 @@ CKCI_FN const ckci_element_row *ckci_find_element(ckconv_element kind)
         row = ckci_element_at(i);
     }
     return row;
+}
+
+/* The kinds that belong to any tensor, or to the written one alone, in ranges: "16 to 28 or 32 to 36". */
+CKCI_FN void ckci_element_kinds(int written, char *text, size_t size)
+{
+    const ckci_element_row *row, *next;
+    size_t at = 0;
+    for (int32_t i = 0, from = -1; (row = ckci_element_at(i)) != NULL; i++) {
+        if ((row->sum >= CKCI_SUM_BILINEAR) != written) {
+            continue;
+        }
+        next = ckci_element_at(i + 1);
+        from = from < 0 ? row->kind : from;
+        if (!next || next->kind != row->kind + 1 || (next->sum >= CKCI_SUM_BILINEAR) != written) {
+            at = ckci_append(text, size, at, "%s%d to %d", at > 0 ? " or " : "", (int)from, (int)row->kind);
+            from = -1;
+        }
+    }
+}
+
+/* Does a group norm fuse this activation? Those that have a gradient and take no parameters. */
+CKCI_FN int ckci_norm_has(ckconv_element act)
+{
+    const ckci_element_row *row;
+    for (int32_t i = 0; (row = ckci_element_at(i)) != NULL; i++) {
+        if (row->act == act && row->sum == CKCI_SUM_GRADIENT && !row->alpha) {
+            return 1;
+        }
+    }
+    return act == CKCONV_PASS;
+}
+
+/* Their labels, or their numbers: "CKCONV_PASS, _RELU or _GELU", "0, 2, 6". */
+CKCI_FN void ckci_norm_acts(int numbers, char *text, size_t size)
+{
+    const ckci_element_row *row;
+    int count = 0, left = 0;
+    size_t at = 0;
+    for (int32_t i = 0; (row = ckci_element_at(i)) != NULL; i++) {
+        left += row->kind == row->act && ckci_norm_has(row->kind);
+    }
+    for (int32_t i = 0; (row = ckci_element_at(i)) != NULL; i++) {
+        if (row->kind != row->act || !ckci_norm_has(row->kind)) {
+            continue;
+        }
+        if (numbers) {
+            at = ckci_append(text, size, at, "%s%d", count > 0 ? ", " : "", (int)row->kind);
+        } else {
+            at = ckci_append(text, size, at, "%s%s_%s",
+                             count == 0  ? ""
+                             : left == 1 ? " or "
+                                         : ", ",
+                             count == 0 ? "CKCONV" : "", row->label);
+        }
+        count++;
+        left--;
+    }
 }
 
 /* Activations, their derivatives and whole operations, once in float and once in double. num_d entries of d

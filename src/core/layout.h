@@ -347,7 +347,7 @@ CKCI_FN ckci_target ckci_make_target(const ckci_conv *p)
     return o;
 }
 
-/* dbias, which may be added to what it holds. */
+/* dbias as a target: with accumulate it is added to what is there. */
 CKCI_FN ckci_target ckci_bias_target(const ckci_conv *p)
 {
     ckci_target o;
@@ -372,7 +372,7 @@ CKCI_FN double ckci_param(const ckci_groupnorm *p, const void *vector, int64_t n
     return vector ? ckci_load(p->param, (const unsigned char *)vector + at) : missing;
 }
 
-/* Elements from a tensor's first one to its last */
+/* The distance in elements from a tensor's first element to its last. */
 CKCI_INLINE int64_t ckci_last_element(const ckci_tensor *t)
 {
     int64_t last = 0;

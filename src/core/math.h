@@ -82,8 +82,8 @@ CKCI_INLINE float ckci_bits_float(uint32_t u)
     return x;
 }
 
-/* x, rounded to its type and unknown to the compiler: sums that give back what rounding took hold with
-   -ffast-math, too, and on x87. */
+/* Rounds x to its type, and hides from the compiler where it comes from: sums that give back what rounding
+   took hold with -ffast-math, too, and on x87. */
 CKCI_INLINE double ckci_as_written(double x)
 {
 #if defined(__GNUC__) || defined(__clang__)
@@ -99,7 +99,7 @@ CKCI_INLINE double ckci_as_written(double x)
 #endif
 }
 
-/* By their bits: -ffinite-math-only takes x == x for true. */
+/* Compares bits: -ffinite-math-only takes x == x for true. */
 CKCI_INLINE int ckci_is_nan(double x)
 {
     uint64_t u;
@@ -149,9 +149,9 @@ CKCI_FN const ckci_format *ckci_find_format(ckconv_dtype dtype)
     }
 }
 
-/* One rounding, to nearest even, from the exact double. Finite overflow: infinity, or the largest finite
-   value where the format saturates. Infinity: itself, else NaN in FNUZ formats, else the largest finite
-   value. */
+/* Rounds once, to nearest even, from the exact double. A finite value that overflows becomes infinity, or
+   the largest finite value where the format saturates. Infinity stays; in formats without it, it becomes NaN
+   (FNUZ) or the largest finite value. */
 CKCI_FN uint32_t ckci_encode(const ckci_format *f, double x)
 {
     uint64_t u;

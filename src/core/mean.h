@@ -8,8 +8,8 @@
 #pragma once
 #include "core/math.h"
 
-/* A sum, and what rounding took from it (Neumaier): a plain one of many f64 numbers would be less exact than
-   what it is to judge, or to be. */
+/* A sum, and what rounding took from it (Neumaier). A plain sum of many f64 numbers would be less exact than
+   the results that it judges, or than those that it becomes. */
 typedef struct ckci_kept_sum {
     double sum, lost;
 } ckci_kept_sum;
@@ -28,7 +28,8 @@ CKCI_FN double ckci_sum_total(const ckci_kept_sum *s)
     return ckci_is_nan(total) ? s->sum : total; /* an infinite one loses NaN */
 }
 
-/* A mean, high + low: a double alone may be as far from a mean as values that differ little are. */
+/* A mean as high + low: a single double may be as far from the mean as values that differ little are from
+   each other. */
 typedef struct ckci_mean {
     double high, low;
 } ckci_mean;
@@ -48,9 +49,10 @@ CKCI_FN ckci_mean ckci_add_to_mean(const ckci_mean *mean, double more)
     return sum;
 }
 
-/* A saved mean is rounded to the type of statistics, f32 but for f64: xhat is off by up to half a unit of the
-   mean times inv_std. Up to 8 that is a few units of xhat; beyond, engines compute the mean again. (No sum of
-   the backward pass could mend it with an activation, in which xhat stands before the sums are known.) */
+/* A saved mean is rounded to the type of statistics (f32, or f64 for f64), so xhat is off by up to half a
+   unit of the mean times inv_std. Where that product is 8 at most, that is a few units of xhat; beyond,
+   engines compute the mean again. (With an activation no sum of the backward pass could mend it: the
+   activation's gradient needs xhat before the sums are known.) */
 CKCI_FN int ckci_coarse_mean(double mean, double inv_std)
 {
     return fabs(mean) * inv_std > 8;

@@ -7,6 +7,7 @@
 #pragma once
 #include "core/base.h"
 #include "core/element.h"
+#include "core/ops.h"
 
 CKCONV_API int32_t ckconv_version(void)
 {
@@ -106,18 +107,6 @@ CKCI_FN const ckci_name *ckci_layout_names(void)
     return table;
 }
 
-CKCI_FN const ckci_name *ckci_op_names(void)
-{
-    static const ckci_name table[] = {{"fwd", CKCONV_FWD},
-                                      {"bwd_data", CKCONV_BWD_DATA},
-                                      {"bwd_weight", CKCONV_BWD_WEIGHT},
-                                      {"conv_conv_fwd", CKCONV_CONV_CONV_FWD},
-                                      {"groupnorm_fwd", CKCONV_GROUPNORM_FWD},
-                                      {"groupnorm_bwd", CKCONV_GROUPNORM_BWD},
-                                      {NULL, 0}};
-    return table;
-}
-
 CKCI_FN const ckci_name *ckci_engine_names(void)
 {
     static const ckci_name table[] = {{"auto", CKCONV_ENGINE_AUTO},
@@ -150,12 +139,17 @@ CKCONV_API ckconv_layout ckconv_layout_from_name(const char *name)
 
 CKCONV_API const char *ckconv_op_name(ckconv_op op)
 {
-    return ckci_name_of(ckci_op_names(), op);
+    const ckci_operation *row = ckci_find_operation(op);
+    return row ? row->text : NULL;
 }
 
 CKCONV_API ckconv_op ckconv_op_from_name(const char *name)
 {
-    return ckci_value_of(ckci_op_names(), name, 0);
+    const ckci_operation *row = ckci_operation_at(0);
+    for (int32_t i = 1; row && !ckci_same_text(row->text, name); i++) {
+        row = ckci_operation_at(i);
+    }
+    return row ? row->op : 0;
 }
 
 CKCONV_API const char *ckconv_element_name(ckconv_element kind)

@@ -9,14 +9,14 @@
 #include "core/base.h"
 #include "core/math.h"
 
-/* count work items on at most `threads` threads, each with `bytes` of scratch: of memory, or a block of
-   CKCI_STACK bytes on the stack when memory is NULL, or none when bytes is 0. The only place that knows
-   OpenMP. Items may run in any order and on any thread, so an item owns all that it writes. A thread begins
-   with a share of its own, the same one in every call, since its caches hold what it wrote or read last time;
-   then it helps with the others. */
+/* Runs `count` work items on at most `threads` threads, each with `bytes` of scratch: of memory, or a block
+   of CKCI_STACK bytes on the stack when memory is NULL, or none when bytes is 0. This is the only place that
+   knows OpenMP. Items may run in any order and on any thread, so an item owns all that it writes. A thread
+   begins with a share of its own, the same one in every call, since its caches hold what it wrote or read
+   last time; then it helps with the others. */
 typedef void (*ckci_item)(const void *context, int64_t item, unsigned char *scratch);
 
-/* Apart: inlined, its block would stay under whatever its caller calls next. */
+/* Not inlined: else its block would stay on the stack under whatever its caller calls next. */
 CKCI_APART void ckci_run_on_stack(ckci_item run, const void *context, int64_t item)
 {
     union {

@@ -10,19 +10,20 @@
 
 /* What plan.tune keeps: the caller's options, with which ckconv_plan_again and texts plan once more. */
 enum { CKCI_TUNE_LIMIT = 0, CKCI_TUNE_SPLIT = 1 };
-/* And what a pair of convolutions on a GPU needs: the instances of both; in a scratch plan of the first one,
-   that it writes mid. */
+/* Also in plan.tune, for a pair of convolutions on a GPU: the instances of both. A scratch plan of the first
+   one keeps there that it writes mid. */
 enum { CKCI_TUNE_FIRST = 2, CKCI_TUNE_SECOND = 3, CKCI_TUNE_MID = 4 };
-/* Group norm on a GPU: blocks that keep a slab in their LDS; 0: it is not kept. */
+/* For a group norm on a GPU: how many blocks keep a slab in their LDS; 0: it is not kept. */
 enum { CKCI_TUNE_KEPT = 5 };
-/* A convolution on a CPU: bits of the tensors (1 << CKCI_IN, ...) whose copies have channels side by side. */
+/* For a convolution on a CPU: bits of the tensors (1 << CKCI_IN, ...) whose copies have channels side by
+   side. */
 enum { CKCI_TUNE_TURNED = 6 };
-/* A CPU plan whose workspace is a block on the stack: its bytes; workspace_bytes is 0. */
+/* For a CPU plan whose workspace is a block on the stack: the bytes of the block; workspace_bytes is 0. */
 enum { CKCI_TUNE_STACK = 7 };
-/* bwd_weight on a GPU: its tiles sum dbias, too; 2: a launch of its own adds their sums. */
+/* For bwd_weight on a GPU: 1 if its tiles sum dbias, too; 2 if a launch of its own adds their sums. */
 enum { CKCI_TUNE_BIAS = 8 };
-/* direct on a CPU: rows are gathered (cpu/along, along_weight); costs, which chose that, may differ for a
-   run's pointers. */
+/* For direct on a CPU: rows are gathered (cpu/along, along_weight). It is kept because the costs that chose
+   it may differ for a run's pointers. */
 enum { CKCI_TUNE_ALONG = 9 };
 
 typedef union ckci_problem {
@@ -46,26 +47,29 @@ typedef struct ckci_fit {
     double cost;
 } ckci_fit;
 
-/* Cost that keeps a thread busy for about 20 microseconds: less is not worth another one. */
+/* The cost that keeps a thread busy for about 20 microseconds. Another thread for less is not worth its
+   start. */
 enum { CKCI_THREAD_COST = 32768 };
 
-/* The workspace limit that a plan was made under, less what aligning the caller's pointer may take. */
+/* What aligning the caller's pointer may take of a workspace. */
 enum { CKCI_ALIGN = 64 };
 
-/* What a plan's workspace may take of the stack: the items of group norms have a block there, too. */
+/* How much of the stack a plan's workspace may take: less for a group norm, whose items have a block there,
+   too. */
 CKCI_FN int64_t ckci_stack_room(ckconv_op op)
 {
-    return op >= CKCONV_GROUPNORM_FWD ? (int64_t)CKCI_LITTLE_STACK : (int64_t)CKCI_STACK;
+    return ckci_desc_of(op) == CKCI_DESC_GROUPNORM ? (int64_t)CKCI_LITTLE_STACK : (int64_t)CKCI_STACK;
 }
 
+/* The limit of workspace that a plan was made under, less what aligning may take. */
 CKCI_FN int64_t ckci_plan_limit(const ckconv_plan *plan)
 {
     int64_t limit = plan->tune[CKCI_TUNE_STACK] ? ckci_stack_room(plan->op) : plan->tune[CKCI_TUNE_LIMIT];
     return limit == 0 ? CKCI_MAX_BYTES : ckci_max(limit - CKCI_ALIGN, 0);
 }
 
-/* Refuses what needs more than the limit. Texts count what the caller of a plan would have to allow;
-   ckci_select adds what he does allow. */
+/* Refuses what needs more than the limit. The text says how much the caller would have to allow; ckci_select
+   adds how much he does allow. */
 CKCI_FN ckconv_status ckci_over_limit(const char *what, int64_t bytes, ckconv_error *err)
 {
     return ckci_fail(err, CKCONV_ERR_WORKSPACE, "%s: %lld bytes of workspace are needed", what,
@@ -93,7 +97,7 @@ CKCI_FN int ckci_pointwise(const ckci_conv *p)
     return 1;
 }
 
-/* What a finished plan has got of it: a run may not take more, whatever the alignment of its pointers. */
+/* The workspace that a run of a finished plan has, whatever the alignment of its pointer. */
 CKCI_FN int64_t ckci_run_limit(const ckconv_plan *plan)
 {
     return ckci_max(plan->workspace_bytes - CKCI_ALIGN, 0);

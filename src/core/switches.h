@@ -45,7 +45,7 @@
 #define CKCI_ONLY_OPS 0
 #endif
 
-/* Is it there; if not, the switch that drops it. */
+/* For each class: is it in this build, and if not, which switch drops it? */
 #if defined(CKCONV_NO_F64)
 #define CKCI_HAS_F64 0
 #define CKCI_WHY_F64 "CKCONV_NO_F64"
@@ -233,7 +233,7 @@
 #define CKCI_PART_4 1
 #endif
 
-/* Of numbers that are 0 or 1 */
+/* Logic of numbers that are 0 or 1. */
 #define CKCI_JOIN(A, B) CKCI_JOIN_TOKENS(A, B)
 #define CKCI_JOIN_TOKENS(A, B) A##B
 #define CKCI_AND(A, B) CKCI_AND_TOKENS(A, B)

@@ -8,9 +8,10 @@
 #pragma once
 #include "core/platform.h"
 
-/* One row each, all that host, kernels and tests know of it: name, vendor, matrix unit, threads of a wave,
-   compute units of a typical device, bytes of LDS that one block may ask for (NVIDIA: with the opt-in, as in
-   its table of compute capabilities), quirk. A name without a row gets the portable kernels. */
+/* One row for each architecture holds all that host, kernels and tests know of it: name, vendor, matrix
+   unit, threads of a wave, compute units of a typical device, bytes of LDS that one block may ask for
+   (NVIDIA: with the opt-in, as in its table of compute capabilities), quirk. A name without a row gets the
+   portable kernels. */
 #define CKCI_ARCHITECTURES(X)                                                                                \
     X(gfx900, AMD, NONE, 64, 64, 65536, NONE)                                                                \
     X(gfx906, AMD, NONE, 64, 60, 65536, NONE)                                                                \

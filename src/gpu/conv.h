@@ -416,7 +416,7 @@ CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double
    outputs). */
 CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
 {
-    ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
+    ckconv_dtype compute = p->t[ckci_base(p->op)].compute;
     int matrix = compute != CKCONV_F32 && compute != CKCONV_F64 && ckci_matrix_family(device) != 0;
     const int64_t few = ckci_min(p->k, p->c), many = ckci_max(p->k, p->c);
     const int pixel = p->g == 1 && p->output[0] * p->output[1] * p->output[2] == 1 && ckci_pointwise(p);
@@ -436,7 +436,7 @@ CKCI_FN int32_t ckci_kernel_for(ckconv_dtype kind, int32_t f32, int32_t f64, int
 
 CKCI_FN ckconv_dtype ckci_conv_kind(const ckci_conv *p)
 {
-    return ckci_find_kind(p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute)->dtype;
+    return ckci_find_kind(p->t[ckci_base(p->op)].compute)->dtype;
 }
 
 /* Blocks of 256 outputs: lanes channels, and positions. Channels go first where they lie closer together in

@@ -129,7 +129,7 @@ CKCI_K_FN void ckci_k_known(const unsigned char *&p)
 #endif
 }
 
-/* 16 bytes (size 0: zeros) straight into LDS, as ckci_k_copy_late, but past the first cache. */
+/* 16 bytes (size 0: zeros) straight into LDS, as ckci_k_copy_async, but past the first cache. */
 CKCI_K_FN void ckci_k_copy_from(unsigned char *to, const unsigned char *from, int32_t size)
 {
 #if defined(__CUDA_ARCH__)

@@ -246,7 +246,7 @@ template <> struct ckci_k_move_type<8> {
    part of a load or store of all, and so split that. */
 CKCI_K_FN int32_t ckci_k_later(int32_t count)
 {
-    return ckci_k_opaque(count);
+    return ckci_k_again(count);
 }
 
 /* Element j of words. */

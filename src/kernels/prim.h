@@ -2,7 +2,7 @@
   >>k-prim
   Conversions, loads and stores. T is float, double or int32_t: the type of the arithmetic. What needs an
   instruction of its own is a function here with a twin for the simulator. Also what keeps a compiler from
-  moving a value to where registers are scarce (again, late, hold, opaque: each says why, once, here), and
+  moving a value to where registers are scarce (late, again, afresh, hold: each says why, once, here), and
   sums whose error does not grow with their length. It knows no family.
 */
 #pragma once
@@ -58,7 +58,7 @@ template <class T> CKCI_K_FN const T &ckci_k_late(const T &x)
 }
 
 /* The same in a loop, where each pass loads them once more. */
-template <class T> CKCI_K_FN const T &ckci_k_again(const T &x)
+template <class T> CKCI_K_FN const T &ckci_k_late_again(const T &x)
 {
     return ckci_k_opaque_argument<true>(x);
 }
@@ -95,7 +95,8 @@ CKCI_K_FN int32_t ckci_k_lane_afresh(int32_t x)
     return x;
 }
 
-/* The same on every GPU: what is computed from it is computed again, not kept in registers. */
+/* The same on every GPU: what is computed from it is computed again, not kept in registers, and it is not
+   itself computed a second time elsewhere. */
 CKCI_K_FN int32_t ckci_k_again(int32_t x)
 {
 #if defined(__CUDA_ARCH__)
@@ -239,7 +240,7 @@ struct alignas(16) ckci_k_double2 {
 /* Copies into LDS that do not wait, on NVIDIA from sm_80 on: BYTES, or as many zeros. ckci_k_copies_end
    closes a batch of them, ckci_k_copies_wait<COUNT> waits for all but the last COUNT batches. */
 template <int BYTES>
-CKCI_K_FN void ckci_k_copy_late(unsigned char *to, const unsigned char *from, bool inside)
+CKCI_K_FN void ckci_k_copy_async(unsigned char *to, const unsigned char *from, bool inside)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile(

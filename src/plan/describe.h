@@ -7,25 +7,6 @@
 #pragma once
 #include "plan/run.h"
 
-/* Append to a text that may be cut; returns the length it would have. */
-CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
-CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
-{
-    char piece[256];
-    va_list list;
-    va_start(list, format);
-    int n = vsnprintf(piece, sizeof piece, format, list);
-    va_end(list);
-    size_t length = n < 0 ? 0 : ckci_min(n, (int64_t)sizeof piece - 1) > 0 ? (size_t)ckci_min(n, 255) : 0;
-    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
-        text[at + i] = piece[i];
-    }
-    if (size > 0) {
-        text[at + length < size ? at + length : size - 1] = 0;
-    }
-    return at + length;
-}
-
 CKCI_FN size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
                                  int32_t ndim)
 {
@@ -45,7 +26,7 @@ CKCI_FN size_t ckci_describe_conv(char *text, size_t size, size_t at, const ckco
     return ckci_append_sizes(text, size, at, " stride ", d->stride, d->ndim);
 }
 
-/* dbias, and how a GPU's plan computes it. */
+/* The clause about dbias: its type, and how a GPU's plan computes it. */
 CKCI_FN size_t ckci_describe_bias(char *text, size_t size, size_t at, const ckconv_plan *plan,
                                   const ckci_problem *p)
 {
@@ -57,7 +38,7 @@ CKCI_FN size_t ckci_describe_bias(char *text, size_t size, size_t at, const ckco
                                                   : ", a pass over dout before");
 }
 
-/* One clause for ckconv_plan_describe: why this family. */
+/* One clause for ckconv_plan_describe, of a host engine: why this family was taken. */
 CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckconv_family family)
 {
     switch (family) {
@@ -84,7 +65,7 @@ CKCI_FN const char *ckci_why(const ckconv_plan *plan, const ckci_problem *p, ckc
     }
 }
 
-/* Why the planner took this one; rates are the planner's model, not measurements. */
+/* The same of a GPU's plan. What it says of speed comes from the planner's model, not from measurements. */
 CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                                  const ckci_instance *instance)
 {
@@ -96,7 +77,7 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
          "implicit GEMM on the matrix unit; what it does not read as it is, it packs into workspace first; "
          "parts "
          "of the reduction are added in a fixed order"}};
-    int back = plan->op == CKCONV_GROUPNORM_BWD, split = plan->split_k > 1, bias = 0;
+    int back = ckci_written(plan->op) == CKCI_IN, split = plan->split_k > 1, bias = 0;
     ckci_gpu_bias k;
     int64_t bytes, grid;
     if (ckci_has_bias(plan, p) && plan->tune[CKCI_TUNE_BIAS]) {
@@ -112,14 +93,14 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
         return unit[plan->launches > 1 + split + bias][split];
     case CKCONV_FAMILY_DIRECT:
         return instance->fit == ckci_fit_pixel ? "a product of two small matrices in one launch"
-               : plan->op == CKCONV_BWD_WEIGHT
+               : ckci_sums_over(plan->op) == CKCI_OVER_POSITIONS
                    ? "few channels per group: a block owns filters, its threads share the positions"
                    : "few channels per group: a thread owns outputs, one or a strip of them";
     case CKCONV_FAMILY_FUSED:
         return instance->tile.form == CKCI_TILE_NONE ? "slow: each thread computes mid again for each use"
                                                      : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
-        return plan->op != CKCONV_CONV_CONV_FWD
+        return ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
                    ? "mid goes through workspace: the second filter has more than one tap"
@@ -140,11 +121,12 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     }
 }
 
-/* Is the epilogue computed element by element? (bwd_weight: it acts on few numbers.) */
+/* The clause about an epilogue that is computed element by element. bwd_weight needs none: its epilogue acts
+   on few numbers. */
 CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
 {
     ckci_gpu_target target;
-    if (plan->op != CKCONV_FWD && plan->op != CKCONV_BWD_DATA) {
+    if (ckci_desc_of(plan->op) != CKCI_DESC_CONV || ckci_sums_over(plan->op) != CKCI_OVER_TAPS) {
         return "";
     }
     ckci_set_target(&p->conv, &target);
@@ -155,8 +137,8 @@ CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem
                  "one number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16";
 }
 
-/* A text to which launches add the names of their kernels, but for the two that stand last in it: they take
-   turns where a plan has many launches. */
+/* A text to which launches add the names of their kernels. A name that is one of the last two in it is not
+   added again: where a plan has many launches, two kernels take turns. */
 typedef struct ckci_name_list {
     char *text;
     size_t size, at;
@@ -177,8 +159,8 @@ CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, c
     return CKCONV_OK;
 }
 
-/* The kernels that run where all tensors (but mid and saved statistics) are there and aligned: at an address
-   that nothing reads. */
+/* Appends the kernels that run where all tensors (but mid and saved statistics) are given and aligned. The
+   address is made up, and nothing reads there. */
 CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, const ckci_instance *instance,
                                    char *text, size_t size, size_t at)
 {
@@ -191,13 +173,14 @@ CKCI_FN size_t ckci_append_kernels(const ckconv_plan *plan, ckci_problem *p, con
     a.in = a.wei = a.dout = a.wei1 = a.gamma = a.beta = place;
     a.d[0] = a.d[1] = a.d[2] = a.d[3] = place;
     a.out = a.din = a.dwei = a.dgamma = a.dbeta = a.dbias = place;
-    (void)ckci_list_buffers(plan->op, p, &a, buffers);
+    (void)ckci_list_buffers(plan, p, &a, buffers);
     e.emit = ckci_keep_name;
     e.context = &list;
     return ckci_list_launches(plan, instance, p, &a, place, &e, NULL) == CKCONV_OK ? list.at : at;
 }
 
-/* What a limit costs: the plan that would be made without one, where that takes more workspace. */
+/* Appends what a limit of workspace costs: it names the workspace of the plan that would be made without
+   one, where that takes more. */
 CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t size, size_t at)
 {
     ckconv_plan free_plan;
@@ -209,8 +192,7 @@ CKCI_FN size_t ckci_append_limit(const ckconv_plan *plan, char *text, size_t siz
     memset(&o, 0, sizeof o);
     o.engine = plan->engine;
     o.split_k = (int32_t)plan->tune[CKCI_TUNE_SPLIT];
-    ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, ckci_desc_bytes(plan->op), &o,
-                                     &plan->device, -1, &p, NULL);
+    ckconv_status s = ckci_make_plan(&free_plan, plan->op, &plan->u, &o, &plan->device, -1, &p, NULL);
     if (s != CKCONV_OK || free_plan.workspace_bytes <= ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) ||
         free_plan.workspace_bytes <= plan->tune[CKCI_TUNE_STACK]) {
         return at;
@@ -236,12 +218,12 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     }
     const ckci_instance *instance = ckci_find_instance(plan->instance);
     at = ckci_append(text, size, at, "%s", ckconv_op_name(plan->op));
-    if (plan->op == CKCONV_CONV_CONV_FWD) {
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
         const ckconv_conv_conv_desc *d = &plan->u.conv_conv;
         at = ckci_describe_conv(text, size, at, &d->conv0);
         at = ckci_append(text, size, at, " then G%lld K%lld", CKCI_LL(d->g1), CKCI_LL(d->k1));
         at = ckci_append_sizes(text, size, at, " filter ", d->filter1, d->conv0.ndim);
-    } else if (plan->op <= CKCONV_BWD_WEIGHT) {
+    } else if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
         at = ckci_describe_conv(text, size, at, &plan->u.conv);
     } else {
         const ckconv_groupnorm_desc *d = &plan->u.groupnorm;
@@ -295,138 +277,65 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
     return ckci_append_limit(plan, text, size, at);
 }
 
-CKCI_FN void ckci_show_tensor(const ckci_tensor *t, const ckconv_tensor *d, int32_t ndim, int written,
-                              ckconv_tensor_info *info)
+CKCI_FN void ckci_show_tensor(const ckci_found *f, int32_t ndim, int written, ckconv_tensor_info *info)
 {
-    memset(info, 0, sizeof *info);
-    info->dtype = d->dtype;
-    info->layout = d->layout;
+    info->layout = f->desc->layout;
     info->rank = 3 + ndim;
     info->written = written;
     for (int i = 0; i < 3 + ndim; i++) {
         int from = i < 3 ? i : i + 3 - ndim;
-        info->length[i] = t->len[from];
-        info->stride[i] = t->stride[from];
+        info->length[i] = f->t->len[from];
+        info->stride[i] = f->t->stride[from];
     }
-    info->count = ckci_count(t);
-    info->bytes = ckci_span(t);
+    info->count = ckci_count(f->t);
+    info->bytes = ckci_span(f->t);
 }
 
-/* A packed vector or matrix: [a, b]. */
-CKCI_FN void ckci_show_vector(ckconv_dtype dtype, int64_t a, int64_t b, ckconv_tensor_info *info)
+/* A packed vector. */
+CKCI_FN void ckci_show_vector(const ckci_found *f, ckconv_tensor_info *info)
 {
-    memset(info, 0, sizeof *info);
-    info->dtype = dtype;
-    info->rank = 2;
-    info->length[0] = a;
-    info->length[1] = b;
-    info->stride[0] = b;
-    info->stride[1] = 1;
-    info->count = a * b;
-    info->bytes = info->count * (int64_t)ckci_size(dtype);
-}
-
-CKCI_FN int ckci_show_conv(const ckci_conv *p, const ckconv_conv_desc *d, int32_t which,
-                           ckconv_tensor_info *info)
-{
-    int w = ckci_written(p->op);
-    const ckconv_tensor *desc[3];
-    desc[CKCI_IN] = &d->in;
-    desc[CKCI_WEI] = &d->wei;
-    desc[CKCI_OUT] = &d->out;
-    if (which >= CKCONV_TENSOR_IN && which <= CKCONV_TENSOR_OUT) {
-        ckci_show_tensor(&p->t[which], desc[which], d->ndim, which == w, info);
-        return 1;
+    int64_t stride = 1;
+    info->rank = f->rank;
+    for (int i = f->rank - 1; i >= 0; i--) {
+        info->length[i] = f->length[i];
+        info->stride[i] = stride;
+        stride *= f->length[i];
     }
-    if (which == CKCONV_TENSOR_DBIAS && p->dbias.dtype) {
-        ckci_show_vector(p->dbias.dtype, p->g, p->k, info);
-        info->written = 1;
-        return 1;
-    }
-    if (which >= CKCONV_TENSOR_D0 && which < CKCONV_TENSOR_D0 + d->num_d) {
-        int i = which - CKCONV_TENSOR_D0;
-        ckci_show_tensor(&p->d[i], &d->d[i], d->ndim, 0, info);
-        return 1;
-    }
-    return 0;
-}
-
-CKCI_FN int ckci_show_pair(const ckci_conv_conv *p, const ckconv_conv_conv_desc *d, int32_t which,
-                           ckconv_tensor_info *info)
-{
-    ckconv_conv_desc second;
-    memset(&second, 0, sizeof second);
-    second.ndim = d->conv0.ndim;
-    second.num_d = d->num_d;
-    second.wei = d->wei1;
-    second.out = d->out;
-    memcpy(second.d, d->d, sizeof second.d);
-    if (which == CKCONV_TENSOR_IN || which == CKCONV_TENSOR_WEI) {
-        return ckci_show_conv(&p->first, &d->conv0, which, info);
-    }
-    if (which == CKCONV_TENSOR_MID) {
-        ckci_show_tensor(&p->first.t[CKCI_OUT], &d->conv0.out, d->conv0.ndim, 1, info);
-        return 1;
-    }
-    if (which == CKCONV_TENSOR_WEI1) {
-        return ckci_show_conv(&p->second, &second, CKCONV_TENSOR_WEI, info);
-    }
-    if (which == CKCONV_TENSOR_CHANNEL) {
-        ckci_show_vector(p->first.t[0].dtype == CKCONV_F64 ? (ckconv_dtype)CKCONV_F64
-                                                           : (ckconv_dtype)CKCONV_F32,
-                         p->first.g, p->first.k, info);
-        return 1;
-    }
-    return ckci_show_conv(&p->second, &second, which, info);
-}
-
-CKCI_FN int ckci_show_norm(const ckci_groupnorm *p, const ckconv_groupnorm_desc *d, int32_t which,
-                           ckconv_tensor_info *info)
-{
-    int fwd = p->op == CKCONV_GROUPNORM_FWD;
-    if (which == CKCONV_TENSOR_IN) {
-        ckci_show_tensor(&p->in, &d->in, d->ndim, 0, info);
-    } else if (which == CKCONV_TENSOR_OUT) {
-        ckci_show_tensor(&p->out, &d->out, d->ndim, fwd, info);
-    } else if (which == CKCONV_TENSOR_DIN && !fwd) {
-        ckci_show_tensor(&p->din, &d->din, d->ndim, 1, info);
-    } else if (which == CKCONV_TENSOR_CHANNEL) {
-        ckci_show_vector(p->param, p->g, p->c, info);
-        if (p->param_step > 0) {
-            info->rank = 3;
-            info->length[0] = p->n;
-            info->length[1] = p->g;
-            info->length[2] = p->c;
-            info->stride[0] = p->param_step;
-            info->stride[1] = p->c;
-            info->stride[2] = 1;
-            info->count = ckci_param_count(p);
-            info->bytes = info->count * (int64_t)ckci_size(p->param);
-        }
-    } else if (which == CKCONV_TENSOR_STAT) {
-        ckci_show_vector(p->stat, p->n, p->g, info);
-    } else {
-        return 0;
-    }
-    return 1;
+    info->count = f->count;
+    info->bytes = info->count * (int64_t)ckci_size(f->dtype);
 }
 
 CKCONV_API ckconv_status ckconv_plan_tensor(const ckconv_plan *plan, int32_t which, ckconv_tensor_info *info,
                                             ckconv_error *err)
 {
     ckci_problem p;
+    ckci_found f;
     if (!info) {
         return ckci_fail(err, CKCONV_ERR_NULL, "info is NULL");
     }
     CKCI_TRY(ckci_recover(plan, "plan", &p, err));
     ckconv_plan copy = *plan; /* its description has all axes that the caller knows */
     CKCI_TRY(ckci_check_problem(copy.op, &copy.u, &p, err));
-    int found = plan->op == CKCONV_CONV_CONV_FWD ? ckci_show_pair(&p.pair, &plan->u.conv_conv, which, info)
-                : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_show_conv(&p.conv, &plan->u.conv, which, info)
-                                                 : ckci_show_norm(&p.norm, &plan->u.groupnorm, which, info);
-    if (!found) {
+    const ckci_arg_row *a = ckci_find_operation(plan->op)->args;
+    while (a->name && a->which != which) {
+        a++;
+    }
+    if (!a->name || !ckci_find_tensor(plan, &p, which, &f)) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "which is %d: %s has no such tensor", (int)which,
                          ckconv_op_name(plan->op));
+    }
+    memset(info, 0, sizeof *info);
+    info->dtype = f.dtype;
+    int32_t desc = ckci_desc_of(plan->op);
+    if (f.desc) {
+        ckci_show_tensor(&f,
+                         desc == CKCI_DESC_CONV        ? plan->u.conv.ndim
+                         : desc == CKCI_DESC_CONV_CONV ? plan->u.conv_conv.conv0.ndim
+                                                       : plan->u.groupnorm.ndim,
+                         a->written, info);
+    } else {
+        ckci_show_vector(&f, info);
+        info->written = which == CKCONV_TENSOR_DBIAS;
     }
     return ckci_ok(err);
 }

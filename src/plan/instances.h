@@ -33,8 +33,9 @@ CKCI_FN int32_t ckci_cpu_features(void)
 }
 #endif
 
-/* The one table of instances: name (its place is the index), engine, family, operation (0: all), CPU features
-   it needs, rows and columns of its register tile and lanes of a vector for f32, does it fit, run it. */
+/* The table of CPU instances: name (its place is the index), engine, family, operation (ALL: each), CPU
+   features that it needs, rows and columns of its register tile, lanes of a vector for f32, the function
+   that says whether it fits, and the one that runs it. */
 #define CKCI_CPU_ROWS(X, ISA, FEATURES, TM, TN, VL)                                                          \
     X(cpu_gemm_fwd_##ISA, CPU, SINGLE_STAGE, FWD, FEATURES, TM, TN, VL, ckci_fit_turned_gather,              \
       ckci_run_turned_gather)                                                                                \
@@ -79,8 +80,8 @@ CKCI_FN int32_t ckci_cpu_features(void)
     X(cpu_groupnorm_fwd, CPU, GROUPNORM, GROUPNORM_FWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)            \
     X(cpu_groupnorm_bwd, CPU, GROUPNORM, GROUPNORM_BWD, 0, 1, 1, 1, ckci_fit_norm, ckci_run_norm)
 
-/* GPU instances: name, family, operation, type of the sums (0: any), tile (a ckci_gpu_tile's members), does
-   it fit, list the launches. */
+/* The table of GPU instances: name, family, operation, type of the sums (0: any), tile (the members of a
+   ckci_gpu_tile), the function that says whether it fits, and the one that lists its launches. */
 #define CKCI_NO_TILE(FORM, SIDE) (CKCI_TILE_##FORM, SIDE, SIDE, 0, 0, 0, 0, 0, 0, {0, 0})
 
 #define CKCI_GPU_TILES(X, OP, LOW, FIT, LIST)                                                                \
@@ -290,15 +291,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
     X(gpu_groupnorm_bwd, GROUPNORM, GROUPNORM_BWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_gpu_norm,              \
       ckci_list_gpu_norm)
 
-enum {
-    CKCI_OP_ALL = 0,
-    CKCI_OP_FWD = CKCONV_FWD,
-    CKCI_OP_BWD_DATA = CKCONV_BWD_DATA,
-    CKCI_OP_BWD_WEIGHT = CKCONV_BWD_WEIGHT,
-    CKCI_OP_CONV_CONV_FWD = CKCONV_CONV_CONV_FWD,
-    CKCI_OP_GROUPNORM_FWD = CKCONV_GROUPNORM_FWD,
-    CKCI_OP_GROUPNORM_BWD = CKCONV_GROUPNORM_BWD
-};
+/* A row's operation: one of the table, which has none twice, or all. */
+#define CKCI_ROW(NAME, ...) CKCI_OP_##NAME = CKCONV_##NAME,
+enum { CKCI_OPERATIONS(CKCI_ROW) CKCI_OP_ALL = 0 };
+#undef CKCI_ROW
 
 CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
 {
@@ -306,12 +302,15 @@ CKCI_FN ckconv_status ckci_fit_ref(ckci_fit *f, ckconv_error *err)
     if (f->split_k > 1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: ref sums in one part", (int)f->split_k);
     }
-    const ckci_tensor *t = plan->op <= CKCONV_BWD_WEIGHT      ? &f->p->conv.t[ckci_written(plan->op)]
-                           : plan->op == CKCONV_CONV_CONV_FWD ? &f->p->pair.second.t[CKCI_OUT]
-                                                              : &f->p->norm.in;
-    plan->grid[0] = plan->op == CKCONV_CONV_CONV_FWD ? t->len[1] * t->len[3] * t->len[4] * t->len[5]
-                    : plan->op <= CKCONV_BWD_WEIGHT  ? t->len[0] * t->len[1] * t->len[2]
-                                                     : t->len[0] * t->len[1];
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
+        const ckci_tensor *t = &f->p->conv.t[ckci_written(plan->op)];
+        plan->grid[0] = t->len[0] * t->len[1] * t->len[2];
+    } else if (ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
+        const ckci_tensor *t = &f->p->pair.second.t[CKCI_OUT];
+        plan->grid[0] = t->len[1] * t->len[3] * t->len[4] * t->len[5];
+    } else {
+        plan->grid[0] = f->p->norm.in.len[0] * f->p->norm.in.len[1];
+    }
     f->cost = 1e30;
     return CKCONV_OK;
 }
@@ -322,9 +321,9 @@ CKCI_FN void ckci_run_ref(const ckconv_plan *plan, const ckci_problem *p, const 
     int32_t threads = plan->device.threads;
     (void)ws;
     (void)features;
-    if (plan->op <= CKCONV_BWD_WEIGHT) {
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
         ckci_ref_conv(&p->conv, threads);
-    } else if (CKCI_HAS_CONV_CONV && plan->op == CKCONV_CONV_CONV_FWD) {
+    } else if (CKCI_HAS_CONV_CONV && ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
         ckci_ref_conv_conv(&p->pair, args, threads);
     } else if (CKCI_HAS_GROUPNORM) {
         ckci_ref_groupnorm(&p->norm, args, threads);
@@ -348,7 +347,8 @@ typedef struct ckci_instance {
                           ckconv_error *err);
 } ckci_instance;
 
-/* In the place of what an instance of a dropped engine or operation does: places of the others stay. */
+/* An instance of a dropped engine or operation has this function in place of its own. Its row stays, so that
+   the numbers of the other instances stay. */
 CKCI_FN ckconv_status ckci_fit_dropped(ckci_fit *f, ckconv_error *err)
 {
     CKCI_TRY(f->plan->engine == CKCONV_ENGINE_CPU && !CKCI_HAS_CPU
@@ -399,13 +399,14 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
     return index >= 0 && index < (int32_t)(sizeof table / sizeof table[0]) ? &table[index] : NULL;
 }
 
-/* Is dbias of this problem wanted? */
+/* Does this problem ask for dbias? */
 CKCI_FN int ckci_has_bias(const ckconv_plan *plan, const ckci_problem *p)
 {
-    return plan->op == CKCONV_BWD_WEIGHT && p->conv.dbias.dtype != 0;
+    return ckci_desc_of(plan->op) == CKCI_DESC_CONV && p->conv.dbias.dtype != 0;
 }
 
-/* What dbias adds to an instance that fits: workspace, which it shares with dwei, launches and time. */
+/* Adds to an instance that fits what dbias takes: workspace, which it shares with dwei, launches and time.
+   */
 CKCI_FN ckconv_status ckci_fit_bias(ckci_fit *f, ckconv_error *err)
 {
     ckconv_plan *plan = f->plan;
@@ -429,7 +430,7 @@ CKCI_FN ckconv_status ckci_fit_bias(ckci_fit *f, ckconv_error *err)
     return CKCONV_OK;
 }
 
-/* dbias on the host. */
+/* Computes dbias on the host. */
 CKCI_FN void ckci_run_bias(const ckconv_plan *plan, const ckci_problem *p, unsigned char *ws,
                            int32_t features)
 {
@@ -448,16 +449,17 @@ CKCI_FN void ckci_run_bias(const ckconv_plan *plan, const ckci_problem *p, unsig
 #endif
 }
 
-/* All launches of a run: dbias first, unless the tiles of dwei sum it; alone where dwei is not wanted. */
+/* Lists all launches of a run. dbias comes first, unless the tiles of dwei sum it; where dwei is not wanted
+   it comes alone. */
 CKCI_FN ckconv_status ckci_list_launches(const ckconv_plan *plan, const ckci_instance *instance,
                                          const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
                                          const ckci_emitter *e, ckconv_error *err)
 {
     if (ckci_has_bias(plan, p)) {
-        if (!plan->tune[CKCI_TUNE_BIAS] || !args->dwei) {
+        if (!plan->tune[CKCI_TUNE_BIAS] || !ckci_result(args, plan->op)) {
             CKCI_TRY(ckci_emit_bias(plan, &p->conv, ws, e, err));
         }
-        if (!args->dwei) {
+        if (!ckci_result(args, plan->op)) {
             return CKCONV_OK;
         }
     }

@@ -5,29 +5,21 @@
   launches are emitted, to the GPU or to the caller. Definitions stand in the order of >>api.
 */
 #pragma once
+#include "plan/tensors.h"
 #include "device/runtime.h"
 
 CKCONV_API ckconv_status ckconv_plan_conv(ckconv_plan *plan, ckconv_op op, const ckconv_conv_desc *desc,
                                           const ckconv_options *options, const ckconv_device *device,
                                           ckconv_error *err)
 {
-    ckci_problem p;
-    if (op < CKCONV_FWD || op > CKCONV_BWD_WEIGHT) {
-        ckconv_error why;
-        memset(&why, 0, sizeof why);
-        ckci_fail(&why, CKCONV_ERR_ARGUMENT,
-                  "op is %d: must be CKCONV_FWD (1), CKCONV_BWD_DATA (2) or CKCONV_BWD_WEIGHT (3)", (int)op);
-        return ckci_refuse(plan, &why, err);
-    }
-    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
+    return ckci_make_plan_of(plan, op, CKCI_DESC_CONV, desc, options, device, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_conv_conv(ckconv_plan *plan, const ckconv_conv_conv_desc *desc,
                                                const ckconv_options *options, const ckconv_device *device,
                                                ckconv_error *err)
 {
-    ckci_problem p;
-    return ckci_make_plan(plan, CKCONV_CONV_CONV_FWD, desc, sizeof *desc, options, device, -1, &p, err);
+    return ckci_make_plan_of(plan, CKCONV_CONV_CONV_FWD, CKCI_DESC_CONV_CONV, desc, options, device, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
@@ -35,18 +27,10 @@ CKCONV_API ckconv_status ckconv_plan_groupnorm(ckconv_plan *plan, ckconv_op op,
                                                const ckconv_options *options, const ckconv_device *device,
                                                ckconv_error *err)
 {
-    ckci_problem p;
-    if (op != CKCONV_GROUPNORM_FWD && op != CKCONV_GROUPNORM_BWD) {
-        ckconv_error why;
-        memset(&why, 0, sizeof why);
-        ckci_fail(&why, CKCONV_ERR_ARGUMENT,
-                  "op is %d: must be CKCONV_GROUPNORM_FWD (5) or CKCONV_GROUPNORM_BWD (6)", (int)op);
-        return ckci_refuse(plan, &why, err);
-    }
-    return ckci_make_plan(plan, op, desc, sizeof *desc, options, device, -1, &p, err);
+    return ckci_make_plan_of(plan, op, CKCI_DESC_GROUPNORM, desc, options, device, err);
 }
 
-/* plan_again, with one instance by index or -1 */
+/* ckconv_plan_again for one instance by its index, or for any (-1). */
 CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base,
                                       const ckconv_options *options, int32_t only, ckconv_error *err)
 {
@@ -61,8 +45,7 @@ CKCI_FN ckconv_status ckci_plan_again(ckconv_plan *plan, const ckconv_plan *base
         return ckci_refuse(plan, &why, err);
     }
     copy = *base;
-    return ckci_make_plan(plan, copy.op, &copy.u, ckci_desc_bytes(copy.op), options, &copy.device, only, &p,
-                          err);
+    return ckci_make_plan(plan, copy.op, &copy.u, options, &copy.device, only, &p, err);
 }
 
 CKCONV_API ckconv_status ckconv_plan_again(ckconv_plan *plan, const ckconv_plan *base,
@@ -97,101 +80,42 @@ CKCI_FN void ckci_add_buffer(ckci_buffer *list, int *count, const char *name, co
     b->shape = shape;
 }
 
-/* All buffers of an operation, from the arguments that it uses; pointers go into the problem's tensors. */
-CKCI_FN int ckci_list_conv(ckci_conv *p, const ckconv_args *a, ckci_buffer *list)
+/* Lists all buffers of a plan's operation, from its row and the arguments; pointers also go into the
+   problem's tensors. list has room for 20. */
+CKCI_FN int ckci_list_buffers(const ckconv_plan *plan, ckci_problem *p, const ckconv_args *args,
+                              ckci_buffer *list)
 {
-    static const char *const d_names[4] = {"d[0]", "d[1]", "d[2]", "d[3]"};
-    int count = 0, w = ckci_written(p->op);
-    const void *pointers[3];
-    const char *names[3];
-    pointers[CKCI_IN] = w == CKCI_IN ? a->din : a->in;
-    pointers[CKCI_WEI] = w == CKCI_WEI ? a->dwei : a->wei;
-    pointers[CKCI_OUT] = w == CKCI_OUT ? a->out : a->dout;
-    names[CKCI_IN] = w == CKCI_IN ? "din" : "in";
-    names[CKCI_WEI] = w == CKCI_WEI ? "dwei" : "wei";
-    names[CKCI_OUT] = w == CKCI_OUT ? "out" : "dout";
-    for (int i = 0; i < 3; i++) {
-        p->t[i].p = (unsigned char *)(uintptr_t)pointers[i];
-        ckci_add_buffer(list, &count, names[i], pointers[i], ckci_span(&p->t[i]), i == w, 0, &p->t[i]);
-        list[i].takes_d = i == w;
-    }
-    if (p->accumulate) {
-        p->d[0].p = p->t[w].p;
-    }
-    for (int i = 0; i < p->num_d && !p->accumulate; i++) {
-        p->d[i].p = (unsigned char *)(uintptr_t)a->d[i];
-        ckci_add_buffer(list, &count, d_names[i], a->d[i], ckci_span(&p->d[i]), 0, 0, &p->d[i]);
-        list[count - 1].is_d = 1;
-    }
-    if (p->dbias.dtype) {
-        p->dbias.p = (unsigned char *)a->dbias;
-        ckci_add_buffer(list, &count, "dbias", a->dbias, ckci_span(&p->dbias), 1, 0, &p->dbias);
-        for (int i = 0; i < count && !a->dwei; i++) { /* dbias alone */
-            list[i].optional = i != CKCI_OUT && &list[i] != &list[count - 1];
+    const ckci_operation *row = ckci_find_operation(plan->op);
+    int32_t desc = row->desc;
+    int count = 0, dbias = ckci_has_bias(plan, p) && !ckci_result(args, plan->op); /* dbias alone */
+    for (const ckci_arg_row *a = row->args; a->name; a++) {
+        const void *at = ckci_pointer(args, a);
+        ckci_found f;
+        if (!ckci_find_tensor(plan, p, a->which, &f)) {
+            continue;
+        }
+        int optional = a->need == CKCI_UNLESS_DBIAS ? dbias : a->need != CKCI_NEEDED;
+        int64_t bytes = f.t ? ckci_span(f.t) : f.count * (int64_t)ckci_size(f.dtype);
+        ckci_add_buffer(list, &count, a->name, at, bytes, a->written, optional, f.t);
+        ckci_buffer *b = &list[count - 1];
+        b->element = (int32_t)ckci_size(f.dtype);
+        b->takes_d = a->written && a->which == row->written;
+        b->is_d = a->which >= CKCONV_TENSOR_D0 && a->which < CKCONV_TENSOR_D0 + 4;
+        if (f.t) {
+            f.t->p = (unsigned char *)(uintptr_t)at;
         }
     }
-    return count;
-}
-
-CKCI_FN int ckci_list_pair(ckci_conv_conv *p, const ckconv_args *a, ckci_buffer *list)
-{
-    ckconv_args second = *a;
-    ckci_buffer more[8];
-    int64_t channels = p->first.g * p->first.k * (p->first.t[0].dtype == CKCONV_F64 ? 8 : 4);
-    second.out = a->mid;
-    int count = ckci_list_conv(&p->first, &second, list);
-    list[2].name = "mid";
-    list[2].optional = 1;
-    list[2].takes_d = 0;
-    second.wei = a->wei1;
-    second.out = a->out;
-    second.in = NULL;
-    int rest = ckci_list_conv(&p->second, &second, more);
-    more[1].name = "wei1";
-    for (int i = 1; i < rest; i++) {
-        list[count++] = more[i];
+    ckci_conv *last = desc == CKCI_DESC_CONV        ? &p->conv
+                      : desc == CKCI_DESC_CONV_CONV ? &p->pair.second
+                                                    : NULL;
+    if (last && last->accumulate) {
+        last->d[0].p = last->t[row->written].p;
     }
-    ckci_add_buffer(list, &count, "scale", a->scale, channels, 0, 1, NULL);
-    ckci_add_buffer(list, &count, "shift", a->shift, channels, 0, 1, NULL);
-    list[count - 2].element = list[count - 1].element = p->first.t[0].dtype == CKCONV_F64 ? 8 : 4;
     return count;
 }
 
-/* A vector of a group norm: statistics, gamma and what is like it. */
-CKCI_FN void ckci_add_vector(ckci_buffer *list, int *count, const char *name, const void *p, int64_t length,
-                             ckconv_dtype dtype, int written)
-{
-    ckci_add_buffer(list, count, name, p, length * (int64_t)ckci_size(dtype), written, 1, NULL);
-    list[*count - 1].element = (int32_t)ckci_size(dtype);
-}
-
-CKCI_FN int ckci_list_norm(ckci_groupnorm *p, const ckconv_args *a, ckci_buffer *list)
-{
-    int count = 0, fwd = p->op == CKCONV_GROUPNORM_FWD;
-    int64_t params = ckci_param_count(p), slabs = p->n * p->g;
-    const void *y = fwd ? a->out : a->dout;
-    p->in.p = (unsigned char *)(uintptr_t)a->in;
-    p->out.p = (unsigned char *)(uintptr_t)y;
-    p->din.p = (unsigned char *)a->din;
-    ckci_add_buffer(list, &count, "in", a->in, ckci_span(&p->in), 0, 0, &p->in);
-    ckci_add_buffer(list, &count, fwd ? "out" : "dout", y, ckci_span(&p->out), fwd, 0, &p->out);
-    ckci_add_vector(list, &count, "gamma", a->gamma, params, p->param, 0);
-    ckci_add_vector(list, &count, "beta", a->beta, params, p->param, 0);
-    if (fwd) {
-        ckci_add_vector(list, &count, "mean", a->mean, slabs, p->stat, 1);
-        ckci_add_vector(list, &count, "inv_std", a->inv_std, slabs, p->stat, 1);
-        return count;
-    }
-    ckci_add_vector(list, &count, "saved_mean", a->saved_mean, slabs, p->stat, 0);
-    ckci_add_vector(list, &count, "saved_inv_std", a->saved_inv_std, slabs, p->stat, 0);
-    ckci_add_buffer(list, &count, "din", a->din, ckci_span(&p->din), 1, 1, &p->din);
-    ckci_add_vector(list, &count, "dgamma", a->dgamma, params, p->param, 1);
-    ckci_add_vector(list, &count, "dbeta", a->dbeta, params, p->param, 1);
-    return count;
-}
-
-/* May these overlap? Only a D tensor and the tensor whose epilogue reads it, with the same elements in the
-   same places: each is read just before it is written. */
+/* May these two overlap? Only a D tensor and the tensor whose epilogue reads it may, with the same type and
+   strides: each element is read just before it is written. */
 CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 {
     return written->takes_d && written->p == read->p && read->is_d &&
@@ -200,9 +124,9 @@ CKCI_FN int ckci_may_alias(const ckci_buffer *written, const ckci_buffer *read)
 }
 
 /* Do two strided tensors whose spans overlap share no element, because they lie in different slices of a
-   common period (channels 0..7 and 8..15 of one NHWC buffer)? Tried for each stride of either as the smallest
-   one of the period: all larger strides must be multiples of it, and what the smaller ones address must not
-   meet. */
+   common period (channels 0..7 and 8..15 of one NHWC buffer)? Each stride of either tensor is tried as the
+   smallest one of the period: all larger strides must be multiples of the period, and what the smaller ones
+   address must not meet. */
 CKCI_FN int ckci_interleaved(const ckci_buffer *a, const ckci_buffer *b)
 {
     const ckci_tensor *t[2];
@@ -273,16 +197,36 @@ CKCI_FN ckconv_status ckci_check_alignment(const ckci_buffer *list, int count, c
     return CKCONV_OK;
 }
 
-/* The buffers of any operation (ckci_list_conv and its neighbours); list has room for 20. */
-CKCI_FN int ckci_list_buffers(ckconv_op op, ckci_problem *p, const ckconv_args *args, ckci_buffer *list)
+/* Checks what a row says of arguments that may be NULL: both of BOTH or none, and at least one result. */
+CKCI_FN ckconv_status ckci_check_missing(ckconv_op op, const ckconv_args *args, ckconv_error *err)
 {
-    return op == CKCONV_CONV_CONV_FWD ? ckci_list_pair(&p->pair, args, list)
-           : op <= CKCONV_BWD_WEIGHT  ? ckci_list_conv(&p->conv, args, list)
-                                      : ckci_list_norm(&p->norm, args, list);
+    char list[160] = "";
+    size_t at = 0;
+    int results = 0, left = 0;
+    const ckci_arg_row *first = ckci_find_operation(op)->args;
+    for (const ckci_arg_row *a = first; a->name; a++) {
+        if (a->need == CKCI_BOTH && a[1].need == CKCI_BOTH &&
+            (ckci_pointer(args, a) == NULL) != (ckci_pointer(args, a + 1) == NULL)) {
+            return ckci_fail(err, CKCONV_ERR_NULL, "args.%s and args.%s: give both or none", a->name,
+                             a[1].name);
+        }
+        left += a->written;
+        results |= a->written && (a->need != CKCI_OPTIONAL || ckci_pointer(args, a));
+    }
+    for (const ckci_arg_row *a = first; a->name && !results; a++) {
+        if (a->written) {
+            left--;
+            at = ckci_append(list, sizeof list, at, "args.%s%s", a->name,
+                             left > 1    ? ", "
+                             : left == 1 ? " and "
+                                         : "");
+        }
+    }
+    return results ? CKCONV_OK : ckci_fail(err, CKCONV_ERR_NULL, "%s are all NULL: nothing to do", list);
 }
 
-/* Everything that is checked before anything is touched: *p gets the problem with its pointers, *ws the
-   aligned workspace. */
+/* Checks everything before anything is touched. *p becomes the problem with its pointers, *ws the aligned
+   workspace. */
 CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args *args, void *workspace,
                                      size_t workspace_bytes, ckci_problem *p, unsigned char **ws,
                                      ckconv_error *err)
@@ -293,17 +237,8 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     if (!args) {
         return ckci_fail(err, CKCONV_ERR_NULL, "args is NULL");
     }
-    count = ckci_list_buffers(plan->op, p, args, list);
-    if (plan->op == CKCONV_GROUPNORM_BWD) {
-        if ((args->saved_mean == NULL) != (args->saved_inv_std == NULL)) {
-            return ckci_fail(err, CKCONV_ERR_NULL,
-                             "args.saved_mean and args.saved_inv_std: give both or none");
-        }
-        if (!args->din && !args->dgamma && !args->dbeta) {
-            return ckci_fail(err, CKCONV_ERR_NULL,
-                             "args.din, args.dgamma and args.dbeta are all NULL: nothing to do");
-        }
-    }
+    count = ckci_list_buffers(plan, p, args, list);
+    CKCI_TRY(ckci_check_missing(plan->op, args, err));
     if (plan->workspace_bytes > 0) {
         if (!workspace || (uint64_t)workspace_bytes < (uint64_t)plan->workspace_bytes) {
             return ckci_fail(err, CKCONV_ERR_WORKSPACE,
@@ -325,12 +260,12 @@ CKCI_FN ckconv_status ckci_check_run(const ckconv_plan *plan, const ckconv_args 
     return CKCONV_OK;
 }
 
-/* Were the launches of a run looked at when it was planned? They were for all results, and for pointers that
-   are aligned to 16 bytes. */
+/* Were the launches of this run looked at when it was planned? The planner looked at those for all results,
+   and for pointers that are aligned to 16 bytes. */
 CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
 {
     uintptr_t low = 0;
-    if (plan->op > CKCONV_BWD_WEIGHT) {
+    if (ckci_desc_of(plan->op) != CKCI_DESC_CONV) {
         return 0;
     }
     for (int i = 0; i < 3; i++) {
@@ -339,10 +274,11 @@ CKCI_FN int ckci_launches_known(const ckconv_plan *plan, const ckci_problem *p)
     for (int i = 0; i < p->conv.num_d; i++) {
         low |= (uintptr_t)p->conv.d[i].p;
     }
-    return low % 16 == 0 && (plan->op != CKCONV_BWD_WEIGHT || p->conv.t[CKCI_WEI].p);
+    return low % 16 == 0 && (!ckci_has_bias(plan, p) || p->conv.t[ckci_written(plan->op)].p);
 }
 
-/* All launches of a run, after a look at each: what cannot be launched is refused before the first one. */
+/* Launches all kernels of a run. Each launch is looked at first, so that what cannot be launched is refused
+   before the first kernel starts. */
 CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *instance,
                                  const ckci_problem *p, const ckconv_args *args, unsigned char *ws,
                                  void *stream, ckconv_error *err)
@@ -354,7 +290,8 @@ CKCI_FN ckconv_status ckci_queue(const ckconv_plan *plan, const ckci_instance *i
     c.count = c.mid = 0;
     s.stream = stream;
     s.launches = 0;
-    if ((plan->launches > 1 || plan->op == CKCONV_CONV_CONV_FWD) && !ckci_launches_known(plan, p)) {
+    if ((plan->launches > 1 || ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) &&
+        !ckci_launches_known(plan, p)) {
         e.emit = ckci_count_launch;
         e.context = &c;
         CKCI_TRY(ckci_list_launches(plan, instance, p, args, ws, &e, err));
@@ -398,7 +335,7 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
                          (int)plan->device.features, (int)ckci_cpu_features());
     }
     ckci_run_bias(plan, &p, ws, instance->features);
-    if (ckci_has_bias(plan, &p) && !args->dwei) {
+    if (ckci_has_bias(plan, &p) && !ckci_result(args, plan->op)) {
         return ckci_ok(err);
     }
     if (plan->tune[CKCI_TUNE_STACK] > 0) {
@@ -407,7 +344,7 @@ CKCONV_API ckconv_status ckconv_run(const ckconv_plan *plan, const ckconv_args *
         r.p = &p;
         r.args = args;
         r.instance = instance;
-        if (plan->op >= CKCONV_GROUPNORM_FWD) {
+        if (ckci_desc_of(plan->op) == CKCI_DESC_GROUPNORM) {
             ckci_run_on_little_stack(ckci_stack_run_item, &r, 0);
         } else {
             ckci_run_on_stack(ckci_stack_run_item, &r, 0);

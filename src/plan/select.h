@@ -9,14 +9,15 @@
 #include "plan/instances.h"
 #include "core/axes.h"
 
-/* With all axes of the description: what callers are told. Plans are made and run after ckci_drop_axes. */
+/* The problem with all axes of the description, as callers are told of it. Plans are made and run for what
+   ckci_drop_axes leaves. */
 CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem *p, ckconv_error *err)
 {
     CKCI_TRY(ckci_check_op(op, err));
-    if (CKCI_HAS_CONV_CONV && op == CKCONV_CONV_CONV_FWD) {
+    if (CKCI_HAS_CONV_CONV && ckci_desc_of(op) == CKCI_DESC_CONV_CONV) {
         return ckci_check_conv_conv((ckconv_conv_conv_desc *)desc, &p->pair, err);
     }
-    if (CKCI_HAS_GROUPNORM && (op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD)) {
+    if (CKCI_HAS_GROUPNORM && ckci_desc_of(op) == CKCI_DESC_GROUPNORM) {
         return ckci_check_groupnorm(op, (ckconv_groupnorm_desc *)desc, &p->norm, err);
     }
     return ckci_check_conv("", "", op, (ckconv_conv_desc *)desc, &p->conv, err);
@@ -24,10 +25,10 @@ CKCI_FN ckconv_status ckci_check_problem(ckconv_op op, void *desc, ckci_problem 
 
 CKCI_FN void ckci_drop_axes(ckconv_op op, ckci_problem *p)
 {
-    if (op == CKCONV_CONV_CONV_FWD) {
-        ckci_drop_pair(&p->pair);
-    } else if (op <= CKCONV_BWD_WEIGHT) {
+    if (ckci_desc_of(op) == CKCI_DESC_CONV) {
         ckci_drop_conv(&p->conv);
+    } else if (ckci_desc_of(op) == CKCI_DESC_CONV_CONV) {
+        ckci_drop_pair(&p->pair);
     } else {
         ckci_tensor *t[3];
         t[0] = &p->norm.in;
@@ -68,11 +69,11 @@ CKCI_FN ckconv_status ckci_check_options(const ckconv_options *o, ckconv_error *
     return CKCONV_OK;
 }
 
-/* What every GPU gives a block; kernels of the vector, direct and group norm families use no more, unless the
-   planner has looked. */
+/* LDS that every GPU gives a block. Kernels of the vector, direct and group norm families use no more than
+   this, unless the planner has asked how much there is. */
 enum { CKCI_LEAST_LDS = 49152 };
 
-/* A GPU has the name of one of its vendor's, and the waves of its row. */
+/* Checks that a GPU's name is one of its vendor's, and that its waves are those of the name's row. */
 CKCI_FN ckconv_status ckci_check_arch(const ckconv_device *d, ckconv_error *err)
 {
     const ckci_architecture *row = ckci_find_architecture(d->arch);
@@ -143,7 +144,7 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
     return CKCONV_OK;
 }
 
-/* FLOP and least traffic. */
+/* Adds the FLOP of a convolution, and the bytes of its tensors, each moved once. */
 CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes)
 {
     int64_t f = 2;
@@ -169,20 +170,20 @@ CKCI_FN void ckci_measure_conv(const ckci_conv *p, int64_t *flop, int64_t *bytes
 CKCI_FN void ckci_measure(ckconv_plan *plan, const ckci_problem *p)
 {
     plan->flop = plan->bytes = 0;
-    if (plan->op == CKCONV_CONV_CONV_FWD) {
+    if (ckci_desc_of(plan->op) == CKCI_DESC_CONV_CONV) {
         ckci_measure_conv(&p->pair.first, &plan->flop, &plan->bytes);
         ckci_measure_conv(&p->pair.second, &plan->flop, &plan->bytes);
         const ckci_tensor *mid = &p->pair.first.t[CKCI_OUT]; /* counted twice, moved not at all */
         plan->bytes = ckci_max(plan->bytes - 2 * ckci_count(mid) * (int64_t)ckci_size(mid->dtype), 0);
-    } else if (plan->op <= CKCONV_BWD_WEIGHT) {
+    } else if (ckci_desc_of(plan->op) == CKCI_DESC_CONV) {
         ckci_measure_conv(&p->conv, &plan->flop, &plan->bytes);
     } else {
         const ckci_groupnorm *n = &p->norm;
         int64_t x = ckci_count(&n->in) * (int64_t)ckci_size(n->in.dtype);
         int64_t y = ckci_count(&n->out) * (int64_t)ckci_size(n->out.dtype);
-        int64_t dx = ckci_count(&n->din) * (int64_t)ckci_size(n->din.dtype);
-        plan->bytes =
-            ckci_min(x / 2 + y / 2 + (plan->op == CKCONV_GROUPNORM_BWD ? dx / 2 : 0), CKCI_MAX_BYTES / 2) * 2;
+        int64_t dx = ckci_written(plan->op) == CKCI_IN ? ckci_count(&n->din) : 0;
+        dx *= (int64_t)ckci_size(n->din.dtype);
+        plan->bytes = ckci_min(x / 2 + y / 2 + dx / 2, CKCI_MAX_BYTES / 2) * 2;
     }
 }
 
@@ -210,16 +211,17 @@ CKCI_FN int ckci_known_name(const char *name)
     return ckci_same_text(name, "dl");
 }
 
-/* Small problems are done before a team of threads has met, and waiting for one on a busy machine takes far
-   longer. Results do not depend on it. */
+/* How many threads are worth their start. A small problem is done before a team of threads has met, and
+   waiting for a team on a busy machine takes far longer. Results do not depend on the number. */
 CKCI_FN int32_t ckci_useful_threads(int32_t threads, double cost)
 {
     double most = cost / (double)CKCI_THREAD_COST;
     return !(most < threads) ? threads : most < 1 ? 1 : (int32_t)most;
 }
 
-/* Can the device make all launches of a plan? Counts them, as if every optional result but mid were asked
-   for, and statistics were saved. Addresses are made up: nothing reads there. */
+/* Counts the launches of a plan, and refuses the plan if the device cannot make one of them. Every optional
+   result but mid is taken to be asked for, and statistics to be saved. Addresses are made up, and nothing
+   reads there. */
 CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p,
                                         const ckci_instance *instance, ckconv_error *err)
 {
@@ -244,15 +246,16 @@ CKCI_FN ckconv_status ckci_try_launches(ckconv_plan *plan, const ckci_problem *p
     return CKCONV_OK;
 }
 
-/* How much an instance's refusal tells: 0 where it is made for other sums, another matrix unit or another
-   CPU, 1 for a matrix unit, 2 for the rest. */
+/* How much an instance's refusal tells the caller: 0 where the instance is made for other sums, another
+   matrix unit or another CPU, 1 for an instance of a matrix unit, 2 for the others. */
 CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, const ckci_problem *p)
 {
     int matrix =
         i->family == CKCONV_FAMILY_MFMA || i->family == CKCONV_FAMILY_WMMA || i->family == CKCONV_FAMILY_MMA;
-    ckconv_dtype kind = plan->op == CKCONV_CONV_CONV_FWD ? ckci_conv_kind(&p->pair.first)
-                        : plan->op <= CKCONV_BWD_WEIGHT  ? ckci_conv_kind(&p->conv)
-                                                         : i->kind;
+    int32_t desc = ckci_desc_of(plan->op);
+    ckconv_dtype kind = desc == CKCI_DESC_CONV        ? ckci_conv_kind(&p->conv)
+                        : desc == CKCI_DESC_CONV_CONV ? ckci_conv_kind(&p->pair.first)
+                                                      : i->kind;
     if ((i->kind != 0 && i->kind != kind) || (matrix && ckci_matrix_family(&plan->device) != i->family) ||
         (i->features & plan->device.features) != i->features) {
         return 0;
@@ -260,8 +263,8 @@ CKCI_FN int ckci_reason_rank(const ckci_instance *i, const ckconv_plan *plan, co
     return matrix ? 1 : 2;
 }
 
-/* Of all refusals the first one of the highest rank is told, in a rank one for want of workspace before all
-   others: it could run. */
+/* Keeps the refusal that is told: the first one of the highest rank. Within a rank, a refusal for want of
+   workspace comes before all others, since such an instance could run. */
 CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckconv_error *reason)
 {
     if (why) {
@@ -273,7 +276,7 @@ CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckcon
     }
 }
 
-/* The cheapest instance that fits, written into *plan, which holds op, engine, device and description. */
+/* Writes the cheapest instance that fits into *plan, which holds op, engine, device and description. */
 CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double *cost, ckconv_error *err)
 {
@@ -375,9 +378,10 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
     return CKCONV_OK;
 }
 
-/* A CPU plan under a limit may have its workspace on the stack instead: where the whole block is enough, and
-   is so whatever the number of threads: of a group norm, whose workspace does not depend on it, and of what
-   is too small for two. It does where that costs no more than what the limit leaves. */
+/* Gives a CPU plan under a limit its workspace on the stack instead, where the block there is enough
+   whatever the number of threads. That holds for a group norm, whose workspace does not depend on the
+   number, and for problems that are too small for two threads. The stack is taken only where the plan for it
+   costs no more than what the limit leaves. */
 CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double cost)
 {
@@ -391,7 +395,7 @@ CKCI_FN void ckci_select_on_stack(ckconv_plan *plan, const ckci_problem *p, cons
     trial.workspace_bytes = 0;
     if (ckci_select(&trial, p, o, only, &other, NULL) == CKCONV_OK && other <= cost &&
         trial.workspace_bytes > ckci_max(plan->tune[CKCI_TUNE_LIMIT], 0) &&
-        (plan->op >= CKCONV_GROUPNORM_FWD || other < 2 * (double)CKCI_THREAD_COST)) {
+        (ckci_desc_of(plan->op) == CKCI_DESC_GROUPNORM || other < 2 * (double)CKCI_THREAD_COST)) {
         *plan = trial;
         plan->tune[CKCI_TUNE_STACK] = trial.workspace_bytes;
         plan->workspace_bytes = 0;
@@ -429,8 +433,8 @@ CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p
     return instance->list(part, &one, &none, ws, &instance->tile, e, err);
 }
 
-/* A plan that was refused is all zero but for a version that no header has, and its member u, which holds
-   why: a run of it says so again. */
+/* A plan that was refused is all zero but for two members: a version that no header has, and u, which holds
+   the reason. A run of such a plan tells the reason again. */
 CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ckconv_error *err)
 {
     if (plan) {
@@ -444,7 +448,7 @@ CKCI_FN ckconv_status ckci_refuse(ckconv_plan *plan, const ckconv_error *why, ck
     return why->status;
 }
 
-/* Was it? Then *why. */
+/* Was this plan refused? If so, *why is the reason. */
 CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
 {
     if (!plan || plan->magic != 0 || plan->version != CKCI_REFUSED) {
@@ -455,19 +459,21 @@ CKCI_FN int ckci_refused(const ckconv_plan *plan, ckconv_error *why)
     return 1;
 }
 
-/* A checked problem as engines see it: without axes that are nothing, patches as rows of channels. */
+/* Turns a checked problem into what engines see: axes of one position are gone, and patches are rows of
+   channels. */
 CKCI_FN void ckci_plain_problem(const ckconv_plan *plan, ckci_problem *p)
 {
+    int conv = ckci_desc_of(plan->op) == CKCI_DESC_CONV;
     ckci_drop_axes(plan->op, p);
-    if (plan->engine == CKCONV_ENGINE_GPU && plan->op <= CKCONV_BWD_WEIGHT) {
+    if (conv && plan->engine == CKCONV_ENGINE_GPU) {
         ckci_fold_patches(&p->conv, 16 / (int64_t)ckci_size(p->conv.t[CKCI_IN].dtype));
     }
-    if (plan->engine == CKCONV_ENGINE_CPU && plan->op <= CKCONV_BWD_WEIGHT) {
+    if (conv && plan->engine == CKCONV_ENGINE_CPU) {
         ckci_merge_axes(&p->conv);
     }
 }
 
-/* What the running build holds, as a number: a plan of another build may need what this one lacks. */
+/* What this build holds, as a number. A plan of another build may need what this one lacks. */
 enum {
     CKCI_BUILD_HOLDS = CKCI_HAS_F64 | CKCI_HAS_F32 << 1 | CKCI_HAS_F16 << 2 | CKCI_HAS_BF16 << 3 |
                        CKCI_HAS_I8 << 4 | CKCI_HAS_FP8 << 5 | CKCI_HAS_FWD << 6 | CKCI_HAS_BWD_DATA << 7 |
@@ -475,8 +481,9 @@ enum {
                        CKCI_HAS_CHANNELS_FIRST << 11 | CKCI_HAS_DEPTHWISE << 12 | CKCI_HAS_CPU << 13
 };
 
-/* A number of a plan, of its instance's name and of what the build holds: an index, or a launch, may mean
-   something else elsewhere. A word that changes changes it, as each step is one-to-one. */
+/* A checksum of a plan, of its instance's name and of what the build holds: an index or a launch may mean
+   something else in another build. Each step is one-to-one, so that a single changed word changes the
+   checksum. */
 CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
 {
     ckconv_plan copy;
@@ -499,7 +506,7 @@ CKCI_FN uint64_t ckci_plan_check(const ckconv_plan *plan)
     return sum[0];
 }
 
-/* What ckci_make_plan does. *out is all zero after a failure. */
+/* The work of ckci_make_plan. *out is all zero after a failure. */
 CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
                                     const ckconv_options *options, const ckconv_device *device, int32_t only,
                                     ckci_problem *problem, ckconv_error *err)
@@ -566,9 +573,15 @@ CKCI_FN ckconv_status ckci_try_plan(ckconv_plan *out, ckconv_op op, const void *
     return ckci_ok(err);
 }
 
-/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. desc_bytes of desc are
-   copied. */
-CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc, size_t desc_bytes,
+CKCI_FN size_t ckci_desc_bytes(int32_t desc)
+{
+    return desc == CKCI_DESC_CONV        ? sizeof(ckconv_conv_desc)
+           : desc == CKCI_DESC_CONV_CONV ? sizeof(ckconv_conv_conv_desc)
+                                         : sizeof(ckconv_groupnorm_desc);
+}
+
+/* Everything behind the ckconv_plan_... functions. only: an instance index, or -1. */
+CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void *desc,
                                      const ckconv_options *options, const ckconv_device *device, int32_t only,
                                      ckci_problem *problem, ckconv_error *err)
 {
@@ -577,17 +590,24 @@ CKCI_FN ckconv_status ckci_make_plan(ckconv_plan *out, ckconv_op op, const void 
     if (!out) {
         return ckci_fail(err, CKCONV_ERR_NULL, "plan is NULL");
     }
-    if (ckci_try_plan(out, op, desc, desc_bytes, options, device, only, problem, &why) != CKCONV_OK) {
+    if (ckci_try_plan(out, op, desc, ckci_desc_bytes(ckci_desc_of(op)), options, device, only, problem,
+                      &why) != CKCONV_OK) {
         return ckci_refuse(out, &why, err);
     }
     return ckci_ok(err);
 }
 
-CKCI_FN size_t ckci_desc_bytes(ckconv_op op)
+/* The same, of an operation that must have this description. */
+CKCI_FN ckconv_status ckci_make_plan_of(ckconv_plan *plan, ckconv_op op, int32_t which, const void *desc,
+                                        const ckconv_options *options, const ckconv_device *device,
+                                        ckconv_error *err)
 {
-    return op == CKCONV_CONV_CONV_FWD                                 ? sizeof(ckconv_conv_conv_desc)
-           : op == CKCONV_GROUPNORM_FWD || op == CKCONV_GROUPNORM_BWD ? sizeof(ckconv_groupnorm_desc)
-                                                                      : sizeof(ckconv_conv_desc);
+    ckci_problem p;
+    ckconv_error why;
+    memset(&why, 0, sizeof why);
+    return ckci_check_desc(op, which, &why) != CKCONV_OK
+               ? ckci_refuse(plan, &why, err)
+               : ckci_make_plan(plan, op, desc, options, device, -1, &p, err);
 }
 
 CKCI_FN ckconv_status ckci_check_magic(const ckconv_plan *plan, const char *name, ckconv_error *err)

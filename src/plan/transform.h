@@ -12,7 +12,7 @@ typedef struct ckci_move {
     const ckci_tensor *src, *dst;
 } ckci_move;
 
-/* One work item moves the positions of one (outermost two axes) pair. */
+/* A work item moves all positions of one pair of the two outermost axes. */
 CKCI_FN void ckci_move_item(const void *context, int64_t item, unsigned char *scratch)
 {
     const ckci_move *m = (const ckci_move *)context;

@@ -38,8 +38,7 @@ CKCONV_API ckconv_family ckconv_instance_family(int32_t index)
 CKCONV_API int ckconv_instance_does(int32_t index, ckconv_op op)
 {
     const ckci_instance *i = ckci_find_instance(index);
-    return i && i->fit != ckci_fit_dropped && op >= CKCONV_FWD && op <= CKCONV_GROUPNORM_BWD &&
-           (i->op == 0 || i->op == op);
+    return i && i->fit != ckci_fit_dropped && ckci_find_operation(op) && (i->op == 0 || i->op == op);
 }
 
 /* The options under which an instance is tried: those that base was planned with. */
@@ -135,9 +134,9 @@ CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args 
         ckconv_plan plan;
         ckconv_choice choice;
         ckconv_options o = ckci_options_of(base, i);
-        ckconv_options given = ckci_one_call(workspace, workspace_bytes);
-        if (o.max_workspace == 0 || (given.max_workspace < o.max_workspace && o.max_workspace > 0)) {
-            o.max_workspace = given.max_workspace;
+        int64_t given = ckci_allowed(workspace, workspace_bytes);
+        if (o.max_workspace == 0 || (given < o.max_workspace && o.max_workspace > 0)) {
+            o.max_workspace = given;
         }
         if (ckconv_instance_engine(i) != base->engine ||
             ckci_plan_again(&plan, base, &o, i, NULL) != CKCONV_OK) {

@@ -151,7 +151,7 @@ CKCI_FN void ckci_ref_item(const void *context, int64_t item, unsigned char *scr
     const ckci_ref_job *job = (const ckci_ref_job *)context;
     const ckci_conv *p = job->p;
     const int64_t *len = job->target.t.len;
-    ckconv_dtype compute = p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN].compute;
+    ckconv_dtype compute = p->t[ckci_base(p->op)].compute;
     int64_t at[6];
     at[2] = item % len[2];
     at[1] = item / len[2] % len[1];

@@ -317,7 +317,7 @@ template <int V, int WAVE, int GAP> struct ckci_k_depth_stripes {
                     if constexpr (ASYNC) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
                         if (i < all) {
-                            ckci_k_copy_late<2 * V>(to[j], p, inside);
+                            ckci_k_copy_async<2 * V>(to[j], p, inside);
                         }
 #endif
                     } else {
@@ -760,7 +760,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
             const ckci_k_place at = {q.n, q.z, x.fold ? q.y : q.y + row,
                                      q.x + column + (x.fold ? 32 * row : 0)};
             if (row < rows && at.x < p.dim[2].length) {
-                ckci_k_depth_write<false, float>(ckci_k_again(p), v, channel, at);
+                ckci_k_depth_write<false, float>(ckci_k_late_again(p), v, channel, at);
             }
         }
     }
@@ -783,7 +783,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
                                               t.at, t.rows, t.out_rows, x.fold ? 32 : left);
             }
             ckci_k_wave_barrier();
-            const ckci_gpu_depth &o = ckci_k_again(p);
+            const ckci_gpu_depth &o = ckci_k_late_again(p);
             const int32_t rows = ckci_k_afresh(t.out_rows);
             if (keeps(o) && o.o.form != CKCI_FORM_STORE) {
                 scale(o, sums, b.channel + c);
@@ -807,7 +807,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
         for (int32_t i = kept.from; i < ckci_k_same(kept.to); i++) {
             const ckci_k_depth_block b = kept.scalar();
             {
-                const ckci_gpu_depth &u = ckci_k_again(p), &v = ckci_k_again(p);
+                const ckci_gpu_depth &u = ckci_k_late_again(p), &v = ckci_k_late_again(p);
                 ckci_k_depth_tile t(u, i);
                 const ckci_k_depth_stretch in = {
                     b.channel, b.channels, t.q.n, t.q.z, t.y, t.rows, t.q.x - u.box.back, u.dim[2].read_len};
@@ -821,7 +821,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
                 compute(v, b, m, t);
                 __syncthreads();
             }
-            const ckci_gpu_depth &w = ckci_k_again(p);
+            const ckci_gpu_depth &w = ckci_k_late_again(p);
             if (keeps(w)) {
                 const ckci_k_depth_tile t(w, ckci_k_afresh(i));
                 const ckci_k_depth_stretch out = {b.channel, b.channels, t.q.n, t.q.z,

@@ -47,7 +47,7 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         for (int s = 0; s < (int)SLOTS; s++) {
             int32_t c = (int32_t)threadIdx.x / WAVE + s * WAVES;
             if (c < channels) {
-                const ckci_gpu_depth &own = AMD ? ckci_k_again(p) : p;
+                const ckci_gpu_depth &own = AMD ? ckci_k_late_again(p) : p;
                 const ckci_gpu_depth_box &x = own.box;
                 sums[s].template run<E>(x, m.bytes, ckci_k_depth_plane(x, x.b, c),
                                         ckci_k_depth_plane(x, x.t, c), len_y, above, rows,
@@ -77,7 +77,7 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         ckci_k_copies_end();
         ckci_k_copies_wait<0>();
         __syncthreads();
-        const ckci_gpu_depth &v = AMD ? ckci_k_again(p) : p;
+        const ckci_gpu_depth &v = AMD ? ckci_k_late_again(p) : p;
         const ckci_k_depth_tile t(v, ckci_k_afresh(i));
         const int32_t channels = AMD ? ckci_k_same(all.channels) : all.channels;
         if (CKCI_K_BF16(v.bf16)) {
@@ -101,13 +101,13 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         }
         CKCI_K_UNROLL(1)
         for (int32_t i = b.from; i < (AMD ? ckci_k_same(b.to) : b.to); i++) {
-            const ckci_gpu_depth &p = ckci_k_again(args);
+            const ckci_gpu_depth &p = ckci_k_late_again(args);
             if constexpr (HALVES > 1) {
                 const int32_t whole = p.halves > 1 ? i >> 1 : i;
-                tile(p, ckci_k_again(box), half(p, b, i - whole * p.halves), m, sums, whole);
-                turn(ckci_k_again(args), sums);
+                tile(p, ckci_k_late_again(box), half(p, b, i - whole * p.halves), m, sums, whole);
+                turn(ckci_k_late_again(args), sums);
             } else {
-                tile(p, ckci_k_again(box), b, m, sums, i);
+                tile(p, ckci_k_late_again(box), b, m, sums, i);
             }
         }
     }
@@ -118,7 +118,7 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
         int32_t done = 0; /* of the part's tiles */
         CKCI_K_UNROLL(1)
         for (;;) {
-            const ckci_gpu_depth &p = ckci_k_again(args);
+            const ckci_gpu_depth &p = ckci_k_late_again(args);
             ckci_k_depth_block b(p, HALVES > 1 ? p.halves * p.box.channels : p.box.channels);
             b.from += done;
             const int32_t left = b.to - b.from, some = p.chain && p.chain < left ? p.chain : left;
@@ -134,9 +134,9 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
             tiles(p, b, m, sums);
             if constexpr (HALVES > 1) {
                 CKCI_K_UNROLL(1)
-                for (int h = 0; h < ckci_k_again(p).halves; h++) {
-                    finish(p, half(ckci_k_again(p), b.scalar(), h), done > 0, (float *)m.bytes, sums);
-                    turn(ckci_k_again(p), sums);
+                for (int h = 0; h < ckci_k_late_again(p).halves; h++) {
+                    finish(p, half(ckci_k_late_again(p), b.scalar(), h), done > 0, (float *)m.bytes, sums);
+                    turn(ckci_k_late_again(p), sums);
                 }
             } else {
                 finish(p, AMD ? b.scalar() : b, done > 0, (float *)m.bytes, sums);
@@ -182,8 +182,8 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
                 const int32_t tap = row * p.dim[2].filter + column;
                 float sum = all[c * PITCH + at + at / COLUMNS];
                 if (more) {
-                    sum += ((const float *)
-                                p.o.partial)[((int64_t)b.part * p.taps + tap) * p.g + b.channel + c];
+                    sum +=
+                        ((const float *)p.o.partial)[((int64_t)b.part * p.taps + tap) * p.g + b.channel + c];
                 }
                 ckci_k_depth_put<ckci_k_s_half, float>(p, sum, b.part, tap, b.channel + c);
             }

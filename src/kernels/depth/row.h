@@ -203,7 +203,7 @@ template <class S> struct ckci_k_depth_row {
                 int32_t rows = filter_rows - r < p.rows ? filter_rows - r : p.rows;
                 if (filter_rows > p.rows || i == begin) {
                     __syncthreads();
-                    stage(ckci_k_again(p), m, channel, r, rows, shift);
+                    stage(ckci_k_late_again(p), m, channel, r, rows, shift);
                     __syncthreads();
                 }
                 CKCI_K_UNROLL(1)
@@ -225,7 +225,7 @@ template <class S> struct ckci_k_depth_row {
                 }
             }
             if (s.inside) {
-                write(ckci_k_again(p), c, channel, s.q);
+                write(ckci_k_late_again(p), c, channel, s.q);
             }
         }
     }

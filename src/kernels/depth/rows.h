@@ -72,8 +72,8 @@ struct ckci_k_depth_rows {
                 const bool some = at >= 0 && (uint32_t)(y + r) < (uint32_t)length;
                 const unsigned char *src = from + (uint32_t)(some ? (y + r) * step + at : 0);
                 if constexpr (ASYNC) { /* even a copy of nothing has an address */
-                    ckci_k_copy_late<B>(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B, src,
-                                        some);
+                    ckci_k_copy_async<B>(m.stage + write + r * ROW + ((int)threadIdx.x + i * 256) * B, src,
+                                         some);
                 } else {
                     static_assert(R == 1, "registers hold one row");
                     ckci_k_uint4 v = {0, 0, 0, 0};
@@ -121,9 +121,9 @@ struct ckci_k_depth_rows {
                     const bool some = at[k] >= 0 && (uint32_t)(y + r) < (uint32_t)length;
                     const unsigned char *src = from + (uint32_t)(some ? (y + r) * step + at[k] : 0);
                     if (LEAST > 8 && vec == 8) {
-                        ckci_k_copy_late<8>(to + r * ROW, src, some);
+                        ckci_k_copy_async<8>(to + r * ROW, src, some);
                     } else if (vec == 4) {
-                        ckci_k_copy_late<4>(to + r * ROW, src, some);
+                        ckci_k_copy_async<4>(to + r * ROW, src, some);
                     } else {
                         *(uint16_t *)(to + r * ROW) = some ? *(const uint16_t *)src : (uint16_t)0;
                     }

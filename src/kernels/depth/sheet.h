@@ -212,7 +212,7 @@ template <class S> struct ckci_k_sheet {
 #if defined(__CUDA_ARCH__)
                 if constexpr (!OUT) {
                     if (whole) {
-                        ckci_k_copy_late<B>(at + near + i, far + i, true);
+                        ckci_k_copy_async<B>(at + near + i, far + i, true);
                     }
                     in[k] = -1;
                 }

@@ -79,7 +79,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
             int32_t z = ckci_k_divide(row, axis[1].by_taps), y = row - z * axis[1].taps;
             int64_t red = 0;
             if constexpr (V == 1) {
-                const ckci_gpu_depth &late = ckci_k_again(args);
+                const ckci_gpu_depth &late = ckci_k_late_again(args);
                 if (late.red > 1) {
                     const int32_t c = z / axis[0].taps; /* a divisor would stay in scalar registers */
                     z -= c * axis[0].taps;
@@ -225,7 +225,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
             s.in_y += p.dim[1].read_tap;
             s.tap_y++;
             if (s.tap_y == axis[1].taps) {
-                const ckci_gpu_depth &late = ckci_k_again(args);
+                const ckci_gpu_depth &late = ckci_k_late_again(args);
                 const int64_t z_bytes = (int64_t)late.dim[0].read_tap * late.a.stride[3] * S::SIZE;
                 s.tap_y = 0;
                 s.in_y -= axis[1].taps * p.dim[1].read_tap;
@@ -280,7 +280,7 @@ template <class S, int V, int XO, int STEP, bool FULL> struct ckci_k_depth {
     CKCI_K_MEMBER void work(lds &m)
     {
         const ckci_gpu_depth &p = ckci_k_opaque_argument<FULL>(args);
-        int32_t all = axis[0].taps * axis[1].taps * (V == 1 ? ckci_k_again(args).red : 1);
+        int32_t all = axis[0].taps * axis[1].taps * (V == 1 ? ckci_k_late_again(args).red : 1);
         if (axis[2].taps == 0) {
             all = 0;
         }

@@ -111,14 +111,14 @@ template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring
         if (vec == 2 && !W::PLANE && mask == (uint32_t)W::ALL) { /* most waves */
             CKCI_K_UNROLL(16)
             for (int i = 0; i < W::COUNT; i++) {
-                ckci_k_copy_late<PLACE>(to + i * 256 * PLACE, from, inside);
+                ckci_k_copy_async<PLACE>(to + i * 256 * PLACE, from, inside);
                 from += (uint32_t)W::step_of(step);
             }
         } else if (vec == 2) {
             CKCI_K_UNROLL(16)
             for (int i = 0; i < W::COUNT; i++) {
                 if (W::inside(mask, i)) {
-                    ckci_k_copy_late<PLACE>(to + i * 256 * PLACE, from, inside);
+                    ckci_k_copy_async<PLACE>(to + i * 256 * PLACE, from, inside);
                 }
                 from += (uint32_t)W::step_of(step);
             }
@@ -128,7 +128,7 @@ template <class W, bool ASYNC, int DEPTH, int HELD = 1> struct ckci_k_depth_ring
                 CKCI_K_UNROLL(4)
                 for (int k = 0; k < PLACE / 4; k++) {
                     if (W::inside_word(mask, i, k) && (k < 1 || W::PLANE || k * 4 / W::SIZE < channels)) {
-                        ckci_k_copy_late<4>(to + i * 256 * PLACE + 4 * k, from + 4 * k, inside);
+                        ckci_k_copy_async<4>(to + i * 256 * PLACE + 4 * k, from + 4 * k, inside);
                     }
                 }
                 from += (uint32_t)W::step_of(step);

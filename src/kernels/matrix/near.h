@@ -318,7 +318,7 @@ struct ckci_k_near_region {
 
     CKCI_K_MEMBER ckci_k_near_region(const ckci_gpu_conv &conv, int32_t index)
     {
-        const ckci_gpu_conv &p = ckci_k_again(conv);
+        const ckci_gpu_conv &p = ckci_k_late_again(conv);
         const ckci_gpu_near &q = p.as.region;
         const int32_t line = ckci_k_divide(index, q.by_regions_x),
                       plane = ckci_k_divide(line, q.by_regions_y),
@@ -381,7 +381,7 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
     CKCI_K_MEMBER void fetch(const ckci_gpu_conv &conv, const ckci_k_near_region &r, lds &m, int32_t plane,
                              int32_t, int32_t)
     {
-        const ckci_gpu_conv &p = ckci_k_again(conv);
+        const ckci_gpu_conv &p = ckci_k_late_again(conv);
         const ckci_gpu_near &q = p.as.region;
         const ckci_tensor &t = WEIGHT ? p.b : p.a;
         const int32_t thread = ckci_k_lane_afresh((int32_t)threadIdx.x), chunk = thread % 8 * 16;
@@ -426,7 +426,7 @@ template <class U, int WEIGHT> struct ckci_k_near_copies {
     /* What was loaded, into LDS. */
     CKCI_K_MEMBER void store(const ckci_gpu_conv &p, lds &m) const
     {
-        const ckci_gpu_near &q = ckci_k_again(p).as.region;
+        const ckci_gpu_near &q = ckci_k_late_again(p).as.region;
         const int32_t thread = ckci_k_lane_afresh((int32_t)threadIdx.x), chunk = thread % 8 * 16;
         CKCI_K_UNROLL(6)
         for (int slot = 0; slot < PIXELS; slot++) {

@@ -407,7 +407,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                                      int32_t plane, const unsigned char *stage, int32_t column, held &weights,
                                      all_sums &sum)
     {
-        const ckci_gpu_conv &p = ckci_k_again(conv);
+        const ckci_gpu_conv &p = ckci_k_late_again(conv);
         const ckci_gpu_near &q = p.as.region;
         const int32_t first = ckci_k_same((int32_t)threadIdx.x / U::WAVE) >> q.log_sides;
         const int32_t step = WAVES >> q.log_sides;
@@ -465,7 +465,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             if constexpr (TURN) {
                 unit::own_four(sum[0][0]);
             }
-            finish_tile<T>(ckci_k_again(conv), r, m, first + n * step, channel, sum[0][0]);
+            finish_tile<T>(ckci_k_late_again(conv), r, m, first + n * step, channel, sum[0][0]);
             CKCI_K_UNROLL(8)
             for (int i = 1; i < TILES; i++) {
                 sum[(i - 1) / TWO][(i - 1) % TWO] = sum[i / TWO][i % TWO];

@@ -137,7 +137,7 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
                     __syncthreads();
                 }
             }
-            finish(ckci_k_again(p), from != part, sum);
+            finish(ckci_k_late_again(p), from != part, sum);
             if (item >= p.items) {
                 return;
             }

@@ -689,11 +689,7 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
 /* The block's number, of which the compiler is not to know more: what follows from it is not kept. */
 CKCI_K_FN int32_t ckci_k_block_again()
 {
-#if defined(__CUDA_ARCH__)
-    return ckci_k_again((int32_t)blockIdx.x);
-#else
-    return ckci_k_afresh((int32_t)blockIdx.x);
-#endif
+    return ckci_k_uniform_again((int32_t)blockIdx.x);
 }
 
 /* What a block has of a tile: positions from .. to - 1, whose sums go to part `part`. */
@@ -729,7 +725,7 @@ CKCI_K_FN void ckci_k_matrix_weight_piece(const ckci_gpu_conv &p, const ckci_k_w
                   m.table);
     ckci_k_multiply_all(f, m.tiles, loader, (to - from + KT - 1) / KT, p.a.compute);
     if constexpr (Loader::BESIDE) { /* registers are scarce: none holds this over the loop */
-        const ckci_gpu_conv &q = ckci_k_again(p);
+        const ckci_gpu_conv &q = ckci_k_late_again(p);
         if constexpr (F::SIXTEEN) {
             ckci_k_finish_rows<BM>(q, s, loader, m.tiles, more);
         } else {
@@ -786,7 +782,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
     int32_t done = 0;
     CKCI_K_UNROLL(1)
     for (bool last = false; !last;) {
-        const ckci_gpu_conv &p = ckci_k_again(args);
+        const ckci_gpu_conv &p = ckci_k_late_again(args);
         F f;
         {
             const ckci_k_weight_share s(p, ckci_k_block_again());
@@ -794,7 +790,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
             const int32_t end = p.chain && s.to - from > p.chain ? from + p.chain : s.to;
             ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s, from, end, done > 0, f, m);
         }
-        const ckci_gpu_conv &q = ckci_k_again(args);
+        const ckci_gpu_conv &q = ckci_k_late_again(args);
         const ckci_k_weight_share s(q, ckci_k_block_again());
         if constexpr (FAR) {
             far.add(f);
@@ -805,7 +801,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
         done += q.chain;
         __syncthreads(); /* nobody is at the piece before any more */
     }
-    const ckci_gpu_conv &p = ckci_k_again(args);
+    const ckci_gpu_conv &p = ckci_k_late_again(args);
     const ckci_k_weight_share s(p, ckci_k_block_again());
     if constexpr (FAR) {
         ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, false, far, m);

@@ -441,7 +441,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                     }
                 }
                 if (ckci_k_amd()) {
-                    const ckci_gpu_norm &late = ckci_k_again(p);
+                    const ckci_gpu_norm &late = ckci_k_late_again(p);
                     const float unit = ckci_k_norm_unit(late);
                     both[0] *= unit;
                     both[1] *= unit * (ckci_k_norm_late_r(late) ? c.r[0] : 1);
@@ -469,7 +469,7 @@ CKCI_K_FN void ckci_k_norm_add8(const ckci_gpu_norm &p, const ckci_k_slab &s, ck
                 b += c.gamma[i] * hat;
             }
         }
-        const ckci_gpu_norm &late = ckci_k_again(p);
+        const ckci_gpu_norm &late = ckci_k_late_again(p);
         if (!late.sums && late.set == 1) {
             continue;
         }

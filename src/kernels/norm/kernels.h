@@ -156,7 +156,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
         ckci_k_slab s = ckci_k_find_slab(p, block);
         int32_t t = (int32_t)threadIdx.x, length = (int32_t)p.by_few.d;
         ckci_k_norm_statistics<W>(p, s, m);
-        if (p.slab_sums && !ckci_k_again(p).summing) {
+        if (p.slab_sums && !ckci_k_late_again(p).summing) {
             const int32_t k = ckci_k_divide(t, p.by_few), part = t - k * length;
             if (k < s.groups) {
                 const T *sums =
@@ -176,8 +176,8 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
             });
         } else {
             length = ckci_k_norm_add_all<W>(p, s, m);
-            if (ckci_k_again(p).summing) {
-                const ckci_gpu_norm &late = ckci_k_again(p);
+            if (ckci_k_late_again(p).summing) {
+                const ckci_gpu_norm &late = ckci_k_late_again(p);
                 if (late.slab_sums && t < s.groups) {
                     T *sums =
                         (T *)late.slab_sums + (((int64_t)s.n * late.parts + s.part) * late.g + s.g0 + t) * 2;
@@ -197,7 +197,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
         }
         __syncthreads();
         if constexpr (W != CKCI_K_NORM_ANY) {
-            ckci_k_norm_din8<W == CKCI_K_NORM_PLANES>(ckci_k_again(p), s, m);
+            ckci_k_norm_din8<W == CKCI_K_NORM_PLANES>(ckci_k_late_again(p), s, m);
         } else {
             for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
                 ckci_k_norm_channel<T> c = ckci_k_find_channel(p, s, m, column);

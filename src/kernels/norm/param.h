@@ -73,7 +73,7 @@ template <class T> struct ckci_k_norm_param {
         (ckci_k_slab &)s = ckci_k_find_slab(p, set);
         bool owner = lane < p.lanes_c && lane * p.lanes_p == t && column < s.columns;
         for (s.n = first;; s.n++) {
-            const ckci_gpu_norm &u = ckci_k_again(p);
+            const ckci_gpu_norm &u = ckci_k_late_again(p);
             if (s.n >= u.n || (u.param_step && s.n > first)) {
                 break;
             }
@@ -86,7 +86,7 @@ template <class T> struct ckci_k_norm_param {
         }
         whole.finish(ab);
         if (owner) {
-            const ckci_gpu_norm &late = ckci_k_again(p);
+            const ckci_gpu_norm &late = ckci_k_late_again(p);
             write(late, first * late.param_step + s.g0 * late.c + column, ab[0], ab[1]);
         }
     }

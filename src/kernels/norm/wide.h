@@ -142,9 +142,9 @@ CKCI_K_FN void ckci_k_norm_copy8(const ckci_gpu_norm &p, int32_t dtype, ckci_k_u
                                  const unsigned char *from, int32_t count)
 {
     if (ckci_k_norm_aligned<PLANES>(p)) {
-        ckci_k_copy_late<16>((unsigned char *)to, from, true);
+        ckci_k_copy_async<16>((unsigned char *)to, from, true);
         if (dtype == CKCONV_F32) {
-            ckci_k_copy_late<16>((unsigned char *)(to + 1), from + 16, true);
+            ckci_k_copy_async<16>((unsigned char *)(to + 1), from + 16, true);
         }
         return;
     }
@@ -334,12 +334,12 @@ template <bool DY> struct ckci_k_norm_ahead {
         if (left-- > 0) {
             ckci_k_uint4 *at = ring + to * 256;
             for (int32_t i = 0; i < each[0]; i++, at += 256) {
-                ckci_k_copy_late<16>((unsigned char *)at, x.at + i * 16, true);
+                ckci_k_copy_async<16>((unsigned char *)at, x.at + i * 16, true);
             }
             x.at += x.step;
             if (DY) {
                 for (int32_t i = 0; i < each[1]; i++, at += 256) {
-                    ckci_k_copy_late<16>((unsigned char *)at, y.at + i * 16, true);
+                    ckci_k_copy_async<16>((unsigned char *)at, y.at + i * 16, true);
                 }
                 y.at += y.step;
             }

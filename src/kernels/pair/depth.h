@@ -42,7 +42,7 @@ template <int SPAN, int V, int THREADS>
 CKCI_K_APART void ckci_k_pair_put_weights(const ckci_gpu_pair &pair, int32_t held, int32_t channel0,
                                           int32_t e, float *w)
 {
-    const ckci_gpu_pair &a = ckci_k_again(pair);
+    const ckci_gpu_pair &a = ckci_k_late_again(pair);
     const int32_t all = (int32_t)a.by_taps.d * held;
     CKCI_K_UNROLL(1)
     for (; e < all; e += THREADS) {
@@ -153,7 +153,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     /* Of each pixel: where it lies behind the window's first, in bytes, and its coordinates there. */
     static CKCI_K_MEMBER void list_pixels(const ckci_gpu_pair &pair, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_patch &q = a.second.as.patch;
         const ckci_gpu_conv &p = a.first;
         const int64_t *s = p.a.stride;
@@ -173,7 +173,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     /* Of each row of a region likewise, in the result; and what this thread works on. */
     CKCI_K_MEMBER void list_rows(const ckci_gpu_pair &pair, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_patch &q = a.second.as.patch;
         const int64_t *s = a.second.o.t.stride;
         const int32_t thread = (int32_t)threadIdx.x;
@@ -197,7 +197,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     /* Of the next regions of this block. */
     static CKCI_K_MEMBER void list_regions(const ckci_gpu_pair &pair, int32_t work, int32_t column0, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         typedef ckci_k_pair_fields fields;
         const ckci_gpu_patch &q = a.second.as.patch;
         const ckci_gpu_conv &p = a.first, &o = a.second;
@@ -231,7 +231,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     /* Channels from span * SPAN on of a region's inputs: copied into LDS, or under way in registers. */
     CKCI_K_MEMBER void fetch(const ckci_gpu_pair &pair, int32_t region, int32_t span, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         typedef ckci_k_pair_fields fields;
         const ckci_gpu_patch &q = a.second.as.patch;
         const ckci_k_pair_entry &e = ((const ckci_k_pair_entry *)(m.bytes + q.at_regions))[region];
@@ -264,7 +264,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
 
     CKCI_K_MEMBER void put(const ckci_gpu_pair &pair, lds &m) const
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_patch &q = a.second.as.patch;
         CKCI_K_UNROLL(8)
         for (int i = 0; i < COPIES; i++) {
@@ -286,7 +286,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
        rest put_weights loads. */
     CKCI_K_MEMBER void load_weights(const ckci_gpu_pair &pair, int32_t channel0)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const int32_t all = (int32_t)a.by_taps.d * a.second.as.patch.held;
         CKCI_K_UNROLL(4)
         for (int i = 0; i < AHEAD; i++) {
@@ -303,7 +303,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
 
     CKCI_K_MEMBER void put_weights(const ckci_gpu_pair &pair, int32_t channel0, lds &m) const
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_patch &q = a.second.as.patch;
         const int32_t all = (int32_t)a.by_taps.d * q.held;
         float *w = (float *)(m.bytes + q.at_taps);
@@ -403,7 +403,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     /* SPAN channels of mid, from those of a window. */
     CKCI_K_MEMBER void convolve(const ckci_gpu_pair &pair, int32_t work, int32_t span, lds &m) const
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_patch &q = a.second.as.patch;
         const int32_t lane = (int32_t)threadIdx.x % LANES, channel = span * SPAN + lane * V;
         const unsigned char *window = m.bytes + q.at_window[U::ASYNC ? span % 2 : 0] + from;
@@ -430,7 +430,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         int32_t inside = channel < a.second.red ? 15 : 0;
         CKCI_K_UNROLL(1)
         for (int i = 0; i < 4 && q.padded; i++) {
-            const ckci_gpu_pair &u = ckci_k_again(pair);
+            const ckci_gpu_pair &u = ckci_k_late_again(pair);
             ckci_k_place out, mid;
             place(u, find(u, work), (int32_t)threadIdx.x / LANES * 4 + i, &out);
             inside &= ckci_k_pair_read(u.second.dim, out, &mid) ? 15 : ~(1 << i);
@@ -462,8 +462,8 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
         }
         CKCI_K_UNROLL(1)
         for (int32_t e = (int32_t)threadIdx.x % lanes; e < eights; e += lanes) {
-            middle::copy_out(ckci_k_again(a), *(const ckci_k_uint4 *)middle::spot(m.bytes, row, e * 8), mid,
-                             e * 8);
+            middle::copy_out(ckci_k_late_again(a), *(const ckci_k_uint4 *)middle::spot(m.bytes, row, e * 8),
+                             mid, e * 8);
         }
     }
 
@@ -482,8 +482,8 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
     CKCI_K_MEMBER void convolve_all(const ckci_gpu_pair &pair, int32_t work, int32_t region, lds &m)
     {
         CKCI_K_UNROLL(1)
-        for (int32_t span = 0; span < ckci_k_again(pair).second.as.patch.spans; span++) {
-            const ckci_gpu_patch &q = ckci_k_again(pair).second.as.patch;
+        for (int32_t span = 0; span < ckci_k_late_again(pair).second.as.patch.spans; span++) {
+            const ckci_gpu_patch &q = ckci_k_late_again(pair).second.as.patch;
             const bool more = span + 1 < q.spans;
             if constexpr (U::ASYNC) {
                 if (more && !q.single) {
@@ -505,7 +505,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
             convolve(pair, work, span, m);
             ckci_k_proxy_fence();
             __syncthreads();
-            const ckci_gpu_patch &u = ckci_k_again(pair).second.as.patch;
+            const ckci_gpu_patch &u = ckci_k_late_again(pair).second.as.patch;
             if (U::ASYNC && more && u.single) {
                 fetch(pair, region, span + 1, m);
                 ckci_k_copies_end();
@@ -548,15 +548,15 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
                 list_regions(pair, work, column0, m);
                 region = 0;
                 __syncthreads();
-            } else if (U::ASYNC && ckci_k_again(pair).second.as.patch.overlap != 0) {
+            } else if (U::ASYNC && ckci_k_late_again(pair).second.as.patch.overlap != 0) {
                 __syncthreads(); /* the last products are done with what windows share */
             }
-            if (!prefetches(ckci_k_again(pair).second.as.patch)) {
+            if (!prefetches(ckci_k_late_again(pair).second.as.patch)) {
                 f.fetch(pair, region, 0, m);
                 ckci_k_copies_end();
             }
             f.convolve_all(pair, work, region, m);
-            const ckci_gpu_pair &a = ckci_k_again(pair);
+            const ckci_gpu_pair &a = ckci_k_late_again(pair);
             const ckci_gpu_conv &p = a.second;
             const ckci_gpu_patch &q = p.as.patch;
             if (a.write_mid && column0 == 0) {
@@ -576,7 +576,7 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
                   ckci_k_pair_out<E, decltype(position)>(p, (const ckci_k_uint2 *)(m.bytes + q.at_output),
                                                          p.o.t.p + e.out, e.rows_high, column0, position),
                   [&]() {
-                      const ckci_gpu_patch &u = ckci_k_again(pair).second.as.patch;
+                      const ckci_gpu_patch &u = ckci_k_late_again(pair).second.as.patch;
                       g.there = u.resident != 0;
                       if (u.overlap == 0) {
                           g.fetch_first(m.bytes + u.at_tiles, 1);
@@ -588,6 +588,6 @@ template <class E, class U, int P, int THREADS, int COLUMNS> struct ckci_k_pair_
                   });
             work += (int32_t)gridDim.x;
             region++;
-        } while (U::ASYNC && work < ckci_k_again(pair).second.as.patch.work);
+        } while (U::ASYNC && work < ckci_k_late_again(pair).second.as.patch.work);
     }
 };

@@ -111,7 +111,7 @@ template <class E, class Find> struct ckci_k_pair_out {
             return;
         }
         if (lines) {
-            const ckci_gpu_conv &q = ckci_k_again(p);
+            const ckci_gpu_conv &q = ckci_k_late_again(p);
             ckci_k_write_line(q.o, v, to + ((int64_t)(int32_t)at.x + column) * ckci_k_size(q.o.t.dtype),
                               column + column0);
         } else {
@@ -237,7 +237,7 @@ template <class E, class U, int P, int C> struct ckci_k_pair_tiles {
         const ckci_k_uint4 all = {low.x, low.y, high.x, high.y};
         *(ckci_k_uint4 *)middle::spot(m.mid, row, channel) = all;
         if (good && a.write_mid && first_column(a) == 0) {
-            middle::copy_out(ckci_k_again(a), all, q, channel);
+            middle::copy_out(ckci_k_late_again(a), all, q, channel);
         }
     }
 

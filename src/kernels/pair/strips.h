@@ -72,7 +72,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     /* A tile's strips, for those that store its results. */
     static CKCI_K_MEMBER void list(const ckci_gpu_pair &pair, int32_t tile, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_strips &q = a.second.as.strips;
         const int32_t i = (int32_t)threadIdx.x;
         if (i >= q.strips) {
@@ -139,7 +139,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     /* What a tile needs and this thread does not hold. first: of this block. */
     CKCI_K_MEMBER void fetch(const ckci_gpu_pair &pair, int32_t tile, bool first)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         int32_t group;
         const int32_t y = line_of(a.second.as.strips, tile, &group) - a.first.dim[1].pad;
         const bool all = first || y == -a.first.dim[1].pad;
@@ -185,7 +185,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     /* mid of a tile. */
     CKCI_K_MEMBER void convolve(const ckci_gpu_pair &pair, int32_t tile, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_strips &q = a.second.as.strips;
         int32_t channel, group;
         const int32_t strip = strip_of(q, ckci_k_again((int32_t)threadIdx.x), &channel),
@@ -308,7 +308,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     /* Item of a tile: 64 rows of it, 64 columns. */
     static CKCI_K_MEMBER void write(const ckci_gpu_pair &pair, product &g, int32_t item, int32_t tile, lds &m)
     {
-        const ckci_gpu_pair &a = ckci_k_again(pair);
+        const ckci_gpu_pair &a = ckci_k_late_again(pair);
         const ckci_gpu_conv &p = a.second;
         const ckci_gpu_strips &q = p.as.strips;
         unsigned char *room = m.bytes + q.at_room;
@@ -372,7 +372,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
         CKCI_K_UNROLL(1)
         for (tile--; tile < end;
              tile++) { /* mid of this tile is in LDS; in the first round there is none yet */
-            const ckci_gpu_strips &q = ckci_k_again(pair).second.as.strips;
+            const ckci_gpu_strips &q = ckci_k_late_again(pair).second.as.strips;
             const bool begun = tile >= first_tile(q, (int32_t)blockIdx.x), more = tile + 1 < end;
             /* half of the groups multiply first, the others last: matrix unit and FMA units have work */
             CKCI_K_UNROLL(1)

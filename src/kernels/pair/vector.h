@@ -45,7 +45,7 @@ CKCI_K_FN bool ckci_k_mid_place(const ckci_gpu_conv &p, const ckci_k_axis axis[3
 template <class T>
 CKCI_K_FN T ckci_k_mid(const ckci_gpu_pair &a, const ckci_k_place &q, int32_t channel, bool copies)
 {
-    const ckci_gpu_conv &p = ckci_k_again(a.first);
+    const ckci_gpu_conv &p = ckci_k_late_again(a.first);
     ckci_k_axis axis[3] = {ckci_k_forward(p.dim[0]), ckci_k_forward(p.dim[1]), ckci_k_forward(p.dim[2])};
     ckci_k_hold(axis);
     axis[1].taps = ckci_k_lane_afresh(axis[1].taps);
@@ -141,7 +141,7 @@ template <class T> struct ckci_k_recompute {
         int32_t taps = b.axis[0].taps * b.axis[1].taps * b.axis[2].taps;
         T sum = 0;
         for (int32_t tap = 0; tap < taps; tap++) {
-            const ckci_gpu_conv &u = ckci_k_again(p);
+            const ckci_gpu_conv &u = ckci_k_late_again(p);
             ckci_k_go_forward(u, b);
             ckci_k_tap f = ckci_k_find_tap(u, b.axis, tap * u.red);
             q = o;

@@ -42,17 +42,6 @@ __device__ int ckci_k_buffer_word(ckci_k_int4 window, int offset, int scalar_off
                                   int cache) __asm("llvm.amdgcn.raw.buffer.load.i32");
 #endif
 
-/* The same value, which the compiler does not know any more: it is not computed again, or kept, elsewhere. */
-CKCI_K_FN int32_t ckci_k_opaque(int32_t x)
-{
-#if defined(__HIP_DEVICE_COMPILE__)
-    asm volatile("" : "+v"(x));
-#elif defined(__CUDA_ARCH__)
-    asm volatile("" : "+r"(x));
-#endif
-    return x;
-}
-
 /* Keeps the base in registers: not computed again at each load. */
 CKCI_K_FN ckci_k_window ckci_k_pinned_window(const unsigned char *base)
 {

@@ -127,7 +127,7 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         }
         if (s > 1) {
             window++;
-            int32_t row = ckci_k_opaque(row0);
+            int32_t row = ckci_k_again(row0);
             CKCI_K_UNROLL(16)
             for (int i = 0; i < A; i++) {
                 ckci_k_place q = ckci_k_first_tap(p, axis, row + (int32_t)threadIdx.x / CHUNKS + i * ROWS);
@@ -240,7 +240,7 @@ template <class S, int V> struct ckci_k_tile_gather {
             if (first > 0) {
                 loader.skip(first);
             }
-            sums.run(m, loader, ckci_k_opaque(steps));
+            sums.run(m, loader, ckci_k_again(steps));
         }
         const ckci_gpu_conv &p = ckci_k_late(conv);
         int32_t part;

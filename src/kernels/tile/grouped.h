@@ -78,7 +78,7 @@ template <int CB, int RP> struct ckci_k_grouped {
             int32_t row0 = b.row + batch * RP * wide + t / p.lanes, at[RP];
             uint32_t mask[RP];
             float sum[RP][CB];
-            const ckci_gpu_conv &u = ckci_k_again(p);
+            const ckci_gpu_conv &u = ckci_k_late_again(p);
             const int32_t count = ckci_k_afresh(taps);
             const int64_t *s = u.a.stride;
             CKCI_K_UNROLL(16)
@@ -95,7 +95,7 @@ template <int CB, int RP> struct ckci_k_grouped {
             for (int32_t first = 0; first < count; first += p.split) {
                 if (batch == 0 || count > p.split || !p.o_vec) {
                     __syncthreads();
-                    load(ckci_k_again(p), b, first, count, pitch, m);
+                    load(ckci_k_late_again(p), b, first, count, pitch, m);
                     __syncthreads();
                 }
                 int32_t past = first + p.split < count ? first + p.split : count;

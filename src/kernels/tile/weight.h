@@ -174,7 +174,7 @@ template <class S, int V> struct ckci_k_tile_weight {
                 left = ckci_k_after_stretch(p, before, S::SLICES);
                 ckci_k_tile_weight_loader<S, V> loader(p, b.group, b.row, b.column, b.to - before,
                                                        b.to - left, m.table);
-                sums.run(m, loader, ckci_k_opaque((before - left + S::KT - 1) / S::KT));
+                sums.run(m, loader, ckci_k_again((before - left + S::KT - 1) / S::KT));
             }
             const ckci_k_weight_block b = ckci_k_find_weight_block(p, S::BM, S::BN);
             const bool fresh = b.positions() - left <= CKCI_K_KEPT_STRETCH * S::SLICES;

@@ -40,11 +40,11 @@ CKCI_K_FN T ckci_k_direct_sum(const ckci_gpu_conv &p, const ckci_k_axis axis[3],
     int64_t base = group * late.a.stride[0] + q.n * late.a.stride[1];
     int64_t wei = group * late.b.stride[0] + column * late.b_column;
     for (int32_t fz = 0; fz < axis[0].taps; fz++) {
-        const ckci_gpu_dim &dz = ckci_k_again(p).dim[0];
+        const ckci_gpu_dim &dz = ckci_k_late_again(p).dim[0];
         int32_t z = q.z * dz.read_step + axis[0].read0 + fz * dz.read_tap;
         const int32_t rows = ckci_k_lane_afresh((uint32_t)z < (uint32_t)dz.read_len ? axis[1].taps : 0);
         for (int32_t fy = 0; fy < rows; fy++) {
-            const ckci_gpu_dim &dy = ckci_k_again(p).dim[1];
+            const ckci_gpu_dim &dy = ckci_k_late_again(p).dim[1];
             int32_t y = q.y * dy.read_step + axis[1].read0 + fy * dy.read_tap;
             const int32_t taps = ckci_k_lane_afresh((uint32_t)y < (uint32_t)dy.read_len ? axis[2].taps : 0);
             for (int32_t fx = 0; fx < taps; fx++) {

@@ -169,7 +169,7 @@ struct ckci_k_weight_block {
 CKCI_K_FN ckci_k_weight_block ckci_k_find_weight_block(const ckci_gpu_conv &conv, int32_t tile_m,
                                                        int32_t tile_n)
 {
-    const ckci_gpu_conv &p = ckci_k_again(conv);
+    const ckci_gpu_conv &p = ckci_k_late_again(conv);
     ckci_k_weight_block b;
     const int32_t work = ckci_k_uniform_again((int32_t)blockIdx.x), rest = ckci_k_divide(work, p.by_tiles_n);
     const int32_t up = ckci_k_divide(rest, p.by_tiles_m);
@@ -200,7 +200,7 @@ CKCI_K_FN void ckci_k_settle_there(const ckci_gpu_conv &conv, const ckci_k_weigh
                                    int32_t column, int32_t rows_apart, int32_t columns_apart, float *c,
                                    bool fresh, bool end, const Join &join)
 {
-    const ckci_gpu_conv &p = ckci_k_again(conv);
+    const ckci_gpu_conv &p = ckci_k_late_again(conv);
     const int32_t columns_left = p.columns - b.column - column;
     CKCI_K_UNROLL(1)
     for (int32_t q = 0; q < RM; q += ROWS) {
