@@ -6914,6 +6914,7 @@ template <int ASYNC> struct ckci_k_near_lds {
     ckci_k_near_spot pixel[ASYNC ? 1 : CKCI_NEAR_AMD_PIXELS]; /* of which threads copy eight channels each */
     ckci_k_near_spot position[ASYNC ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS];
 };
+static_assert(sizeof(ckci_k_near_lds<1>) == CKCI_NEAR_NVIDIA_LDS, "what the planner asks a device for");
 
 /* A region: its first position, how much of it there is. */
 struct ckci_k_near_region {
@@ -10476,6 +10477,7 @@ struct ckci_k_narrow {
         ckci_k_quad a[2][PATCH];
         ckci_k_quad w[FLAT][8];
     };
+    static_assert(sizeof(lds) == CKCI_NARROW_LDS, "what the planner asks a device for");
 
     /* Where the block's patch begins, and its extent with the rim. */
     struct window {
