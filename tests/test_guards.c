@@ -151,8 +151,8 @@ static void check_problem(const problem *p, int row, int kind)
     }
 }
 
-/* g, n, k, c, filter, input, stride, dimensions. Small and large channels, depthwise of each size, near, stem,
-   narrow, patches, rows. */
+/* g, n, k, c, filter, input, stride, dimensions. Small and large channels, depthwise of each size, near,
+   stem, narrow, patches, rows. */
 static const int64_t conv_rows[][8] = {
     {1, 8, 256, 256, 3, 28, 1, 2}, {1, 2, 64, 64, 1, 16, 1, 2},  {1, 8, 32, 128, 3, 14, 1, 2},
     {1, 64, 96, 24, 3, 14, 2, 2},  {1, 8, 64, 3, 7, 64, 2, 2},   {1, 8, 96, 3, 4, 64, 4, 2},
@@ -263,7 +263,7 @@ static void test_norms(void)
     }
 }
 
-/* Kernels of transforms have no plan; all others are launched by something here, so that their LDS is seen. */
+/* Kernels of transforms have no plan; all others are launched by something here: their LDS is seen. */
 static void test_all_launched(void)
 {
     for (int i = 0; i < LDS_ROWS; i++) {
