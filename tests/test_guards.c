@@ -6,6 +6,13 @@
 #include "lds.h"
 #include "problem.h"
 
+/* Of launches: what kernels are told. Rooms hold two functions that the library has, too. */
+#define ckconv_from_double test_from_double
+#define ckconv_to_double test_to_double
+#include "gpu/args.h"
+#undef ckconv_from_double
+#undef ckconv_to_double
+
 typedef struct device_row {
     const char *arch;
     int column;    /* of lds.h */
@@ -272,6 +279,433 @@ static void test_all_launched(void)
     }
 }
 
+/*------------------------------------------------------------------------------------------------------------
+  alignment
+*/
+
+/* Do `bytes` bytes of t lie whole and aligned wherever the other axes point? */
+static int pieces_fit(const ckci_tensor *t, int dim, int64_t bytes)
+{
+    const int64_t size = (int64_t)test_size(t->dtype);
+    int fits = (uintptr_t)t->p % (uintptr_t)bytes == 0 && (t->stride[dim] == 1 || t->len[dim] == 1);
+    for (int i = 0; i < 6; i++) {
+        fits = fits && (i == dim || t->len[i] <= 1 || t->stride[i] * size % bytes == 0);
+    }
+    return fits;
+}
+
+/* Four neighbours, 16 bytes at most. */
+static int fours_fit(const ckci_tensor *t, int dim)
+{
+    const int64_t size = (int64_t)test_size(t->dtype);
+    return pieces_fit(t, dim, 4 * size) || (size == 8 && pieces_fit(t, dim, 16));
+}
+
+static int starts(const char *name, const char *with)
+{
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+static int tile_kernel(const char *name)
+{
+    return starts(name, "matrix_") && !starts(name, "matrix_near") && !starts(name, "matrix_stem");
+}
+
+/* What a launch says of vectors must be true of the tensors that it names. Returns what is not, or NULL. */
+static const char *wrong_vectors(const char *name, const ckconv_launch *l)
+{
+    if (l->arg_bytes == (int32_t)sizeof(ckci_gpu_conv)) {
+        ckci_gpu_conv k;
+        memcpy(&k, l->arg, sizeof k);
+        const int weight = strstr(name, "weight") != NULL || starts(name, "reduce");
+        const int gather = starts(name, "gather_") && strstr(name, "reduce") == NULL;
+        if (tile_kernel(name) && strstr(name, "double") == NULL) {
+            if (!pieces_fit(&k.a, 2, 16)) {
+                return "a of a matrix kernel";
+            }
+            if (!pieces_fit(&k.b, strstr(name, "back") != NULL ? 2 : k.b.stride[2] == 1 ? 2 : 1, 16)) {
+                return "b of a matrix kernel";
+            }
+            if (k.o_vec && !weight && !pieces_fit(&k.o.t, 2, 16)) {
+                return "o of a matrix kernel";
+            }
+        }
+        if (starts(name, "matrix_near") &&
+            (!pieces_fit(&k.a, 2, 16) || (k.o_vec && !pieces_fit(&k.o.t, 2, 16)))) {
+            return "a or o of near";
+        }
+        if ((gather || starts(name, "weight_")) && k.a_vec && !fours_fit(&k.a, 2) && !fours_fit(&k.a, 5)) {
+            return "a_vec";
+        }
+        if (gather && k.b_vec && !fours_fit(&k.b, 2) && !fours_fit(&k.b, 1)) {
+            return "b_vec";
+        }
+        if ((starts(name, "tile_gather") && strstr(name, "any") == NULL && !fours_fit(&k.a, 2)) ||
+            (starts(name, "tile_gather") && k.o_vec && k.split <= 1 && !fours_fit(&k.o.t, 2)) ||
+            (starts(name, "tile_weight") && strstr(name, "any") == NULL &&
+             (!fours_fit(&k.a, 2) || !fours_fit(&k.b, 2))) ||
+            ((starts(name, "narrow") || starts(name, "grouped")) && !fours_fit(&k.a, 2))) {
+            return "an FMA tile";
+        }
+    } else if (l->arg_bytes == (int32_t)sizeof(ckci_gpu_depth)) {
+        ckci_gpu_depth k;
+        memcpy(&k, l->arg, sizeof k);
+        const int weight = strstr(name, "weight") != NULL;
+        if (strstr(name, "_4_") != NULL && (!fours_fit(&k.a, 0) || (weight && !fours_fit(&k.b, 0)))) {
+            return "loads of four channels";
+        }
+        if (strstr(name, "_down_") != NULL && k.a_vec > 0 && !pieces_fit(weight ? &k.b : &k.a, 0, k.a_vec)) {
+            return "pieces of rows";
+        }
+        if (strstr(name, "_row") != NULL && k.a_vec && !fours_fit(weight ? &k.b : &k.a, 5)) {
+            return "windows of a row";
+        }
+    } else if (l->arg_bytes == (int32_t)sizeof(ckci_gpu_norm)) {
+        ckci_gpu_norm k;
+        memcpy(&k, l->arg, sizeof k);
+        const int dim = k.along_x ? 5 : 2;
+        for (int i = 0; i < 3 && k.aligned; i++) {
+            ckci_tensor t = i == 0 ? k.x : i == 1 ? k.y : k.dx;
+            t.len[0] = dim == 2 && t.stride[0] == t.len[2] ? 1 : t.len[0]; /* groups without a gap are one */
+            if (t.p != NULL && !pieces_fit(&t, dim, 16)) {
+                return "eight numbers of a norm";
+            }
+        }
+    } else if (l->arg_bytes == (int32_t)sizeof(ckci_gpu_bias)) {
+        ckci_gpu_bias k;
+        memcpy(&k, l->arg, sizeof k);
+        if (k.vec > 1 && !pieces_fit(&k.t, k.along ? 5 : 2, k.vec * (int64_t)test_size(k.t.dtype))) {
+            return "loads of dbias";
+        }
+    } else if (l->arg_bytes == (int32_t)sizeof(ckci_gpu_move) && starts(name, "move_copy")) {
+        ckci_gpu_move k;
+        memcpy(&k, l->arg, sizeof k);
+        if ((uintptr_t)k.src % (uintptr_t)k.vec != 0 || (uintptr_t)k.dst % (uintptr_t)k.vec != 0) {
+            return "a copy";
+        }
+    }
+    return NULL;
+}
+
+static void check_vectors(const ckconv_plan *plan, uintptr_t low)
+{
+    ckconv_status status;
+    ckconv_error err;
+    const int32_t count = list(plan, low, &status, &err);
+    test.plan = plan;
+    snprintf(test.extra, sizeof test.extra, "pointers at %d modulo 16", (int)low);
+    CHECK_MSG(status == CKCONV_OK, "%s: %s", plan->device.arch, err.text);
+    for (int32_t i = 0; i < count && status == CKCONV_OK; i++) {
+        const char *name = launches[i].kernel + strlen("ckconv_k_"),
+                   *wrong = wrong_vectors(name, &launches[i]);
+        CHECK_MSG(wrong == NULL, "%s on %s: %s is not aligned as it says", name, plan->device.arch, wrong);
+    }
+    test.extra[0] = 0;
+    test.plan = NULL;
+}
+
+/* A layout with gaps: the strides of all axes but the dense one are multiples of `step`, and of no more. */
+static void gap(ckconv_tensor *t, ckconv_layout layout, int32_t ndim, const int64_t *length, int64_t step)
+{
+    int64_t stride[6];
+    int order[6], used = 0;
+    test_layout_strides(layout, ndim, length, stride);
+    for (int i = 0; i < 3 + ndim; i++) {
+        int at = used++;
+        for (; at > 0 && stride[order[at - 1]] > stride[i]; at--) {
+            order[at] = order[at - 1];
+        }
+        order[at] = i;
+    }
+    int64_t next = 1;
+    for (int i = 0; i < 3 + ndim; i++) {
+        const int axis = order[i];
+        stride[axis] = next;
+        next *= length[axis] > 0 ? length[axis] : 1;
+        if (length[axis] > 1) {
+            next = (next + 2 * step - 1) / (2 * step) * (2 * step) + step;
+        }
+    }
+    t->layout = CKCONV_STRIDED;
+    memcpy(t->stride, stride, sizeof(int64_t) * (size_t)(3 + ndim));
+}
+
+static void test_alignment(void)
+{
+    static const char *const archs[] = {"gfx942", "gfx1100", "sm_90", "sm_86", "gfx906"};
+    static const uintptr_t lows[] = {0, 8, 4, 2};
+    static const int64_t steps[] = {0, 1, 2, 4, 8}; /* 0: dense */
+    static const ckconv_dtype types[] = {CKCONV_F16, CKCONV_F32};
+    static const int64_t rows[][8] = {
+        {1, 8, 64, 64, 3, 16, 1, 2}, {1, 4, 256, 256, 1, 8, 1, 2}, {4, 2, 16, 16, 3, 16, 1, 2},
+        {64, 2, 1, 1, 3, 16, 1, 2},  {64, 2, 1, 1, 5, 16, 2, 2},   {64, 2, 1, 1, 1, 32, 1, 1},
+        {1, 8, 4, 64, 3, 16, 1, 2},  {32, 2, 4, 4, 3, 16, 1, 2},   {1, 8, 32, 32, 3, 8, 1, 3},
+        {24, 1, 1, 1, 9, 320, 1, 1},
+    };
+    for (int i = 0; i < 10 * 3 * 2 * 2 * 5 * 5; i++) {
+        const int step = i % 5, arch = i / 5 % 5, first = i / 25 % 2, type = i / 50 % 2;
+        const ckconv_op op = (ckconv_op)(CKCONV_FWD + i / 100 % 3);
+        const ckconv_layout layout = first ? CKCONV_NGCHW : CKCONV_NHWGC;
+        problem p = make_conv(rows[i / 300], op, types[type], layout);
+        ckconv_conv_desc *d = &p.u.conv;
+        int64_t out[3] = {0, 0, 0};
+        ckconv_device device;
+        ckconv_plan base, plan;
+        ckconv_error err;
+        ckconv_options o;
+        memset(&o, 0, sizeof o);
+        d->dbias = op == CKCONV_BWD_WEIGHT ? CKCONV_F32 : (ckconv_dtype)0;
+        CHECK_OK(ckconv_device_named(archs[arch], &device, &err), err);
+        if (!CHECK_OK(ckconv_conv_output(d, out, &err), err)) {
+            continue;
+        }
+        if (steps[step] > 0) {
+            int64_t length[6] = {d->g, d->n, d->c, 1, 1, 1};
+            memcpy(length + 3, d->input, sizeof d->input);
+            gap(&d->in, layout, d->ndim, length, steps[step]);
+            length[2] = d->k;
+            memcpy(length + 3, out, sizeof out);
+            gap(&d->out, layout, d->ndim, length, steps[step]);
+            length[1] = d->k;
+            length[2] = d->c;
+            memcpy(length + 3, d->filter, sizeof d->filter);
+            gap(&d->wei, d->wei.layout, d->ndim, length, steps[step]);
+        }
+        if (!CHECK_OK(plan_problem(&base, &p, &o, &device, &err), err)) {
+            continue;
+        }
+        for (int32_t at = -1; at < ckconv_instance_count(); at++) {
+            if (at >= 0 &&
+                (ckconv_instance_engine(at) != CKCONV_ENGINE_GPU || !ckconv_instance_does(at, op))) {
+                continue;
+            }
+            o.instance = at < 0 ? NULL : ckconv_instance_name(at);
+            if (plan_problem(&plan, &p, &o, &device, &err) == CKCONV_OK) {
+                for (int low = 0; low < 4; low++) {
+                    if (lows[low] % test_size(types[type]) == 0) {
+                        check_vectors(&plan, lows[low]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  limits of tables, overflow, products of 32 bits
+*/
+
+/* Filters at the limits of tiles: 128 taps, sizes along several axes (1 for one that is not there) whose sum
+   is 31. */
+static void test_taps(void)
+{
+    static const struct {
+        int64_t ndim, filter[3];
+        int fits;
+    } rows[] = {
+        {1, {127, 0, 0}, 1}, {1, {128, 0, 0}, 1}, {1, {129, 0, 0}, 0}, {1, {140, 0, 0}, 0},
+        {2, {8, 16, 0}, 1},  {2, {16, 8, 0}, 1},  {2, {12, 11, 0}, 0}, {2, {10, 13, 0}, 0},
+        {2, {27, 3, 0}, 1},  {2, {3, 27, 0}, 1},  {2, {28, 3, 0}, 0},  {2, {3, 28, 0}, 0},
+        {3, {4, 4, 8}, 1},   {3, {2, 8, 8}, 1},   {3, {3, 5, 9}, 0},   {3, {5, 5, 5}, 1},
+    };
+    static const struct {
+        const char *arch, *instance;
+        ckconv_op op;
+        ckconv_dtype dtype;
+    } by[] = {
+        {"gfx942", "gpu_mfma_fwd_128x128", CKCONV_FWD, CKCONV_F16},
+        {"gfx1100", "gpu_wmma_fwd_64x64", CKCONV_FWD, CKCONV_BF16},
+        {"sm_90", "gpu_mma_fwd_128x128", CKCONV_FWD, CKCONV_F16},
+        {"sm_90", "gpu_mma_bwd_data_128x32", CKCONV_BWD_DATA, CKCONV_F16},
+        {"gfx942", "gpu_mfma_bwd_data_64x64", CKCONV_BWD_DATA, CKCONV_F16},
+        {"gfx942", "gpu_tile_fwd_64x64", CKCONV_FWD, CKCONV_F32},
+        {"sm_80", "gpu_tile_bwd_data_256x64", CKCONV_BWD_DATA, CKCONV_F32},
+    };
+    for (int i = 0; i < 16 * 7; i++) {
+        const int row = i % 16, way = i / 16;
+        ckconv_conv_desc d;
+        ckconv_device device;
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_options o;
+        memset(&o, 0, sizeof o);
+        test_layer(&d, rows[row].ndim, 1, 2, 64, 64);
+        for (int j = 0; j < rows[row].ndim; j++) {
+            d.filter[j] = rows[row].filter[j];
+            d.input[j] = d.filter[j] + 20;
+        }
+        d.in.dtype = by[way].dtype;
+        o.instance = by[way].instance;
+        CHECK_OK(ckconv_device_named(by[way].arch, &device, &err), err);
+        const ckconv_status status = ckconv_plan_conv(&plan, by[way].op, &d, &o, &device, &err);
+        CHECK_MSG((status == CKCONV_OK) == rows[row].fits &&
+                      (rows[row].fits || strstr(err.text, "taps") != NULL),
+                  "%s, %lld x %lld x %lld taps: status %d, %s", by[way].instance, (long long)d.filter[0],
+                  (long long)d.filter[1], (long long)d.filter[2], (int)status, err.text);
+        if (status == CKCONV_OK) {
+            check_vectors(&plan, 0);
+        }
+    }
+}
+
+/* Depthwise kernels with weights in a table: 14 planes of 3 x 3 are 126 taps, 15 are 135. */
+static void test_depth_taps(void)
+{
+    static const char *const archs[] = {"gfx942", "sm_90"};
+    for (int i = 0; i < 2 * 4; i++) {
+        ckconv_conv_desc d;
+        ckconv_device device;
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_status status;
+        int walks = 0;
+        test_layer(&d, 3, 3, 2, 1, 1);
+        d.filter[0] = 12 + i / 2;
+        d.filter[1] = d.filter[2] = 3;
+        d.input[0] = 20;
+        d.input[1] = d.input[2] = 24;
+        d.in.dtype = CKCONV_F32;
+        CHECK_OK(ckconv_device_named(archs[i % 2], &device, &err), err);
+        if (CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &device, &err), err)) {
+            const int32_t count = list(&plan, 0, &status, &err);
+            for (int32_t j = 0; j < count; j++) {
+                walks += strstr(launches[j].kernel, "walk") != NULL;
+            }
+            CHECK_MSG((walks > 0) == (9 * d.filter[0] <= 128), "%lld taps on %s: %s",
+                      (long long)d.filter[0] * 9, archs[i % 2], launches[0].kernel);
+        }
+    }
+}
+
+/* Spans of 2^62 bytes are the limit: by one axis, or by two that each stay below it. */
+static void test_overflow(void)
+{
+    static const ckconv_dtype types[] = {CKCONV_F32, CKCONV_F16, CKCONV_F64, CKCONV_I8};
+    for (int i = 0; i < 4 * 3 * 3 * 6; i++) {
+        const int64_t size = (int64_t)test_size(types[i % 4]), most = ((int64_t)1 << 62) / size;
+        const int which = i / 4 % 3, kind = i / 12 % 3, shift = i / 36;
+        const ckconv_op op = which == 0 ? CKCONV_FWD : which == 1 ? CKCONV_BWD_WEIGHT : CKCONV_FWD;
+        ckconv_conv_desc d;
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_options o;
+        memset(&o, 0, sizeof o);
+        o.engine = CKCONV_ENGINE_REF;
+        test_layer(&d, 1, 3, 3, 3, 3);
+        d.filter[0] = 3;
+        d.input[0] = 5;
+        d.in.dtype = types[i % 4];
+        ckconv_tensor *t = which == 0 ? &d.in : which == 1 ? &d.wei : &d.out;
+        d.out.layout = CKCONV_NHWGC;
+        t->layout = CKCONV_STRIDED;
+        /* three of the first axis, three of the second, 3 x 3 or 3 x 5 of the others: dense */
+        t->stride[2] = 5;
+        t->stride[3] = 1;
+        /* first axis: 2 * stride[0]; kinds: as far as it can reach, one element more, both beyond 2^61 */
+        const int64_t inner = 2 * 5 + (which == 0 ? 5 : 3) - 1;
+        t->stride[1] = 15;
+        t->stride[0] = (most - 1 - inner - 2 * 15) / 2 - (kind == 0 ? shift : 0);
+        int fits = 1;
+        if (kind == 1) { /* just past it */
+            t->stride[0] += 1 + shift;
+            fits = 0;
+        } else if (kind == 2) { /* each axis fits, both do not: sums of 64 bits pass 2^63, or only 2^62 */
+            t->stride[0] = ((int64_t)1 << 61) - shift * 1000;
+            t->stride[1] = shift < 3 ? ((int64_t)1 << 61) - 1 - shift : (int64_t)1 << (61 - shift);
+            fits = 0;
+        }
+        const ckconv_status status = ckconv_plan_conv(&plan, op, &d, &o, NULL, &err);
+        CHECK_MSG(fits ? status == CKCONV_OK : status == CKCONV_ERR_OVERFLOW || status == CKCONV_ERR_ARGUMENT,
+                  "tensor %d, strides %lld, %lld of %lld bytes: status %d, %s", which,
+                  (long long)t->stride[0], (long long)t->stride[1], (long long)size, (int)status, err.text);
+        CHECK_MSG(fits || kind == 1 || status == CKCONV_ERR_OVERFLOW, "tensor %d: status %d, %s", which,
+                  (int)status, err.text);
+    }
+}
+
+/* Names and grids of a plan's launches in one text; 0: there is no plan. */
+static int signature(const problem *p, const ckconv_options *o, const ckconv_device *device, char *text,
+                     size_t size)
+{
+    ckconv_plan plan;
+    ckconv_error err;
+    ckconv_status status;
+    text[0] = 0;
+    if (plan_problem(&plan, p, o, device, &err) != CKCONV_OK) {
+        return 0;
+    }
+    const int32_t count = list(&plan, 0, &status, &err);
+    size_t at = (size_t)snprintf(text, size, "split %d status %d", (int)plan.split_k, (int)status);
+    for (int32_t i = 0; i < count && i < 4; i++) {
+        at += (size_t)snprintf(text + at, size - at, ", %s %lld", launches[i].kernel,
+                               (long long)launches[i].grid);
+    }
+    return 1;
+}
+
+/* A tensor with a stride of 2^32 elements and a little more, 2^33 and a little, 2^40 and a little: what
+   one is planned or refused as, all are. A product of 32 bits would take them for small ones. */
+static void test_far(void)
+{
+    static const char *const archs[] = {"gfx942", "sm_90", "gfx1030"};
+    static const int64_t far[] = {((int64_t)1 << 36) + 64, ((int64_t)1 << 32) + 64, ((int64_t)1 << 33) + 128,
+                                  ((int64_t)1 << 40) + 64};
+    static const int64_t rows[][8] = {
+        {2, 2, 64, 64, 3, 8, 1, 2}, {2, 2, 256, 64, 1, 8, 1, 2}, {2, 2, 16, 16, 3, 8, 1, 3},
+        {2, 2, 1, 1, 3, 16, 1, 2},  {64, 2, 1, 1, 3, 16, 1, 2},  {64, 2, 1, 1, 5, 16, 2, 2},
+        {64, 2, 1, 1, 3, 8, 1, 3},  {1, 2, 4, 64, 3, 16, 1, 2},  {1, 2, 64, 3, 7, 16, 2, 2},
+        {32, 2, 4, 4, 3, 8, 1, 2},  {1, 2, 8, 4, 1, 64, 1, 1},
+    };
+    for (int i = 0; i < 11 * 3 * 3 * 3 * 2 * 2; i++) {
+        const int64_t *row = rows[i / 108];
+        const ckconv_op op = (ckconv_op)(CKCONV_FWD + i % 3);
+        const int which = i / 3 % 3, first = i / 27 % 2;
+        const ckconv_layout layout = first ? CKCONV_NGCHW : CKCONV_NHWGC;
+        ckconv_device device;
+        ckconv_error err;
+        int64_t out[3] = {0, 0, 0};
+        problem p = make_conv(row, op, i / 54 % 2 ? CKCONV_F32 : CKCONV_F16, layout);
+        ckconv_conv_desc *d = &p.u.conv;
+        CHECK_OK(ckconv_device_named(archs[i / 9 % 3], &device, &err), err);
+        CHECK_OK(ckconv_conv_output(d, out, &err), err);
+        ckconv_tensor *t = which == 0 ? &d->in : which == 1 ? &d->wei : &d->out;
+        int64_t length[6] = {d->g, which == 1 ? d->k : d->n, which == 2 ? d->k : d->c, 1, 1, 1}, stride[6];
+        memcpy(length + 3, which == 0 ? d->input : which == 1 ? d->filter : out, sizeof out);
+        test_layout_strides(which == 1 ? d->wei.layout : layout, d->ndim, length, stride);
+        t->layout = CKCONV_STRIDED;
+        for (int axis = 0; axis < 3 + d->ndim; axis++) {
+            if (length[axis] < 2) {
+                continue;
+            }
+            for (int32_t at = -1; at < ckconv_instance_count(); at++) {
+                static char want[1024], text[1024];
+                ckconv_options o;
+                memset(&o, 0, sizeof o);
+                o.engine = CKCONV_ENGINE_GPU;
+                if (at >= 0 && (ckconv_instance_engine(at) != CKCONV_ENGINE_GPU ||
+                                !ckconv_instance_does(at, op) || (i + at) % 3 != 0)) {
+                    continue;
+                }
+                o.instance = at < 0 ? NULL : ckconv_instance_name(at);
+                int there = 0;
+                for (int j = 0; j < 4; j++) {
+                    memcpy(t->stride, stride, sizeof(int64_t) * (size_t)(3 + d->ndim));
+                    t->stride[axis] = far[j];
+                    const int fits = signature(&p, &o, &device, j ? text : want, sizeof text);
+                    there = j ? there : fits;
+                    CHECK_MSG(j == 0 || (fits == there && strcmp(text, want) == 0),
+                              "%s, %s, tensor %d, stride[%d] %lld: '%s', 2^36: '%s'", device.arch,
+                              at < 0 ? op_name(op) : o.instance, which, axis, (long long)t->stride[axis],
+                              text, want);
+                }
+            }
+        }
+        if (TEST_ASAN && i % 7) {
+            i += 6;
+        }
+    }
+}
+
 int main(void)
 {
     test_begin("test_guards");
@@ -280,5 +714,10 @@ int main(void)
     test_pairs();
     test_norms();
     test_all_launched();
+    test_alignment();
+    test_taps();
+    test_depth_taps();
+    test_overflow();
+    test_far();
     return test_end();
 }
