@@ -311,6 +311,16 @@ static int tile_kernel(const char *name)
     return starts(name, "matrix_") && !starts(name, "matrix_near") && !starts(name, "matrix_stem");
 }
 
+/* Do positions lie within 2^31 elements of each other? */
+static int near_enough(const ckci_tensor *t)
+{
+    double reach = 0;
+    for (int i = 3; i < 6; i++) {
+        reach += (double)(t->len[i] - 1) * (double)t->stride[i];
+    }
+    return reach < 2147483648.0;
+}
+
 /* What a launch says of vectors must be true of the tensors that it names. Returns what is not, or NULL. */
 static const char *wrong_vectors(const char *name, const ckconv_launch *l)
 {
@@ -333,6 +343,11 @@ static const char *wrong_vectors(const char *name, const ckconv_launch *l)
         if (starts(name, "matrix_near") &&
             (!pieces_fit(&k.a, 2, 16) || (k.o_vec && !pieces_fit(&k.o.t, 2, 16)))) {
             return "a or o of near";
+        }
+        if ((gather || starts(name, "weight_") || starts(name, "direct_")) &&
+            ((k.a_narrow && !near_enough(&k.a)) ||
+             (k.b_narrow && strstr(name, "weight") != NULL && !near_enough(&k.b)))) {
+            return "offsets of 32 bits";
         }
         if ((gather || starts(name, "weight_")) && k.a_vec && !fours_fit(&k.a, 2) && !fours_fit(&k.a, 5)) {
             return "a_vec";
@@ -398,7 +413,8 @@ static void check_vectors(const ckconv_plan *plan, uintptr_t low)
     for (int32_t i = 0; i < count && status == CKCONV_OK; i++) {
         const char *name = launches[i].kernel + strlen("ckconv_k_"),
                    *wrong = wrong_vectors(name, &launches[i]);
-        CHECK_MSG(wrong == NULL, "%s on %s: %s is not aligned as it says", name, plan->device.arch, wrong);
+        CHECK_MSG(wrong == NULL, "%s on %s: %s is not aligned as it says", name, plan->device.arch,
+                  wrong != NULL ? wrong : "");
     }
     test.extra[0] = 0;
     test.plan = NULL;
@@ -637,6 +653,9 @@ static int signature(const problem *p, const ckconv_options *o, const ckconv_dev
     const int32_t count = list(&plan, 0, &status, &err);
     size_t at = (size_t)snprintf(text, size, "split %d status %d", (int)plan.split_k, (int)status);
     for (int32_t i = 0; i < count && i < 4; i++) {
+        const char *name = launches[i].kernel + strlen("ckconv_k_"),
+                   *wrong = wrong_vectors(name, &launches[i]);
+        CHECK_MSG(wrong == NULL, "%s: %s are not as it says", name, wrong != NULL ? wrong : "");
         at += (size_t)snprintf(text + at, size - at, ", %s %lld", launches[i].kernel,
                                (long long)launches[i].grid);
     }
@@ -706,18 +725,175 @@ static void test_far(void)
     }
 }
 
-int main(void)
+/*------------------------------------------------------------------------------------------------------------
+  which kernel an instance launches: a second source beside the planner's tables
+*/
+/* A problem is a line: GPU, instance, g n k c filter input stride dimensions, operation, type,
+   channels first or last, kernel. */
+/* clang-format off */
+static void test_kernels(void)
+{
+    static const char *const rows[] = {
+        "gfx942 gpu_mfma_fwd_near 8 2 16 16 3 14 1 2 fwd f16 last matrix_near_down_16",
+        "gfx942 gpu_mfma_bwd_data_near 8 2 32 32 3 14 1 2 bwd_data f16 last matrix_near_down_32",
+        "gfx942 gpu_mfma_fwd_near 8 2 16 16 3 14 2 2 fwd f16 last matrix_near_16",
+        "gfx942 gpu_mfma_fwd_near 8 2 32 32 3 14 2 2 fwd f16 last matrix_near_32",
+        "gfx942 gpu_mfma_fwd_near 8 2 16 16 3 8 1 3 fwd f16 last matrix_near_deep_16",
+        "gfx942 gpu_mfma_bwd_data_near 8 2 32 32 3 8 1 3 bwd_data f16 last matrix_near_deep_32",
+        "gfx942 gpu_mfma_bwd_weight_near 8 2 16 16 3 14 1 2 bwd_weight f16 last matrix_near_weight_16",
+        "gfx942 gpu_mfma_bwd_weight_near 8 2 32 32 3 14 1 2 bwd_weight f16 last matrix_near_weight_32",
+        "gfx942 gpu_mfma_fwd_stem 1 8 64 3 7 64 2 2 fwd f16 last matrix_stem_fwd",
+        "gfx942 gpu_mfma_bwd_weight_stem 1 8 64 3 7 64 2 2 bwd_weight f16 last matrix_stem_bwd_weight",
+        "gfx1201 gpu_wmma_fwd_near 8 2 16 16 3 14 1 2 fwd f16 last matrix_near_down_16",
+        "gfx1201 gpu_wmma_bwd_data_near 8 2 32 32 3 14 1 2 bwd_data f16 last matrix_near_down_32",
+        "gfx1201 gpu_wmma_fwd_near 8 2 16 16 3 14 2 2 fwd f16 last matrix_near_16",
+        "gfx1201 gpu_wmma_fwd_near 8 2 32 32 3 14 2 2 fwd f16 last matrix_near_32",
+        "gfx1201 gpu_wmma_fwd_near 8 2 16 16 3 8 1 3 fwd f16 last matrix_near_deep_16",
+        "gfx1201 gpu_wmma_bwd_data_near 8 2 32 32 3 8 1 3 bwd_data f16 last matrix_near_deep_32",
+        "gfx1201 gpu_wmma_bwd_weight_near 8 2 16 16 3 14 1 2 bwd_weight f16 last matrix_near_weight_16",
+        "gfx1201 gpu_wmma_bwd_weight_near 8 2 32 32 3 14 1 2 bwd_weight f16 last matrix_near_weight_32",
+        "gfx1201 gpu_wmma_fwd_stem 1 8 64 3 7 64 2 2 fwd f16 last matrix_stem_fwd",
+        "gfx1201 gpu_wmma_bwd_weight_stem 1 8 64 3 7 64 2 2 bwd_weight f16 last matrix_stem_bwd_weight",
+        "sm_90 gpu_mma_fwd_near 8 2 16 16 3 14 1 2 fwd f16 last matrix_near_down_16",
+        "sm_90 gpu_mma_bwd_data_near 8 2 32 32 3 14 1 2 bwd_data f16 last matrix_near_down_32",
+        "sm_90 gpu_mma_fwd_near 8 2 16 16 3 14 2 2 fwd f16 last matrix_near_16",
+        "sm_90 gpu_mma_fwd_near 8 2 32 32 3 14 2 2 fwd f16 last matrix_near_32",
+        "sm_90 gpu_mma_fwd_near 8 2 16 16 3 8 1 3 fwd f16 last matrix_near_deep_16",
+        "sm_90 gpu_mma_bwd_data_near 8 2 32 32 3 8 1 3 bwd_data f16 last matrix_near_deep_32",
+        "sm_90 gpu_mma_bwd_weight_near 8 2 16 16 3 14 1 2 bwd_weight f16 last matrix_near_weight_16",
+        "sm_90 gpu_mma_bwd_weight_near 8 2 32 32 3 14 1 2 bwd_weight f16 last matrix_near_weight_32",
+        "sm_90 gpu_mma_fwd_stem 1 8 64 3 7 64 2 2 fwd f16 last matrix_stem_fwd",
+        "sm_90 gpu_mma_bwd_weight_stem 1 8 64 3 7 64 2 2 bwd_weight f16 last matrix_stem_bwd_weight",
+        "gfx906 gpu_vector_fwd_f32_128 1 8 256 256 3 28 1 2 fwd f32 last gather_f32_128",
+        "gfx906 gpu_vector_fwd_f32_64 1 8 256 256 3 28 1 2 fwd f32 last gather_f32_64",
+        "gfx906 gpu_vector_fwd_f32_32 1 8 256 256 3 28 1 2 fwd f32 last gather_f32_32",
+        "gfx906 gpu_vector_bwd_data_f64_64 1 8 256 256 3 28 1 2 bwd_data f64 last gather_f64_64",
+        "gfx906 gpu_vector_fwd_i32_64 1 8 256 256 3 28 1 2 fwd i8 last gather_i32_64",
+        "gfx906 gpu_vector_bwd_weight_f32_128 1 8 256 256 3 28 1 2 bwd_weight f32 last weight_f32_128",
+        "gfx906 gpu_vector_bwd_weight_f32_64 1 8 256 256 3 28 1 2 bwd_weight f32 last weight_f32_64",
+        "gfx906 gpu_vector_bwd_weight_f64_64 1 8 256 256 3 28 1 2 bwd_weight f64 last weight_f64_64",
+        "gfx906 gpu_vector_bwd_weight_i32_64 1 8 256 256 3 28 1 2 bwd_weight i8 last weight_i32_64",
+        "gfx906 gpu_direct_fwd_f32 3 3 5 7 3 9 2 2 fwd f32 last direct_f32",
+        "gfx906 gpu_direct_bwd_weight_f32 3 3 5 7 3 9 2 2 bwd_weight f32 last direct_weight_f32",
+        "gfx906 gpu_direct_fwd_f64 3 3 5 7 3 9 2 2 fwd f64 last direct_f64",
+        "gfx906 gpu_direct_bwd_weight_f64 3 3 5 7 3 9 2 2 bwd_weight f64 last direct_weight_f64",
+        "gfx906 gpu_direct_fwd_i32 3 3 5 7 3 9 2 2 fwd i8 last direct_i32",
+        "gfx906 gpu_direct_bwd_weight_i32 3 3 5 7 3 9 2 2 bwd_weight i8 last direct_weight_i32",
+        "sm_90 gpu_vector_bwd_weight_f32_64 1 8 64 64 3 28 1 2 bwd_weight f32 last reduce_f32",
+        "sm_90 gpu_vector_bwd_weight_f64_64 1 8 64 64 3 28 1 2 bwd_weight f64 last reduce_f64",
+        "sm_90 gpu_vector_bwd_weight_i32_64 1 8 64 64 3 28 1 2 bwd_weight i8 last reduce_i32",
+        "gfx942 gpu_depthwise_fwd 64 4 1 1 5 28 1 2 fwd f16 last depth_half_down_5",
+        "gfx942 gpu_depthwise_fwd 64 4 1 1 7 28 1 2 fwd f16 last depth_half_down_7",
+        "gfx942 gpu_depthwise_fwd 64 4 1 1 3 28 1 2 fwd f16 last depth_half_down_3",
+        "gfx942 gpu_depthwise_bwd_data 64 4 1 1 5 28 1 2 bwd_data f32 last depth_f32_down_5",
+        "gfx942 gpu_depthwise_bwd_data 64 4 1 1 7 28 1 2 bwd_data f32 last depth_f32_down_7",
+        "gfx942 gpu_depthwise_fwd 64 4 1 1 3 28 1 2 fwd f16 first depth_half_sheet_3",
+        "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f32 first depth_weight_f32_plane_walk_3",
+        "gfx942 gpu_depthwise_fwd 64 4 1 1 5 28 1 2 fwd f16 first depth_half_sheet_5",
+        "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 5 28 1 2 bwd_weight f32 first depth_weight_f32_sheet_5",
+        "gfx942 gpu_depthwise_fwd 64 4 1 1 7 28 1 2 fwd f16 first depth_half_plane_walk_7",
+        "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f32 first depth_weight_f32_plane_walk_7",
+        "gfx942 gpu_depthwise_fwd 64 4 1 1 3 28 2 2 fwd f16 first depth_half_sheet_3_second",
+        "gfx942 gpu_depthwise_fwd 64 4 1 1 5 28 2 2 fwd f32 first depth_f32_sheet_5_second",
+        "gfx942 gpu_depthwise_bwd_data 64 4 1 1 3 28 2 2 bwd_data f16 first depth_half_sheet_3_back",
+        "gfx942 gpu_depthwise_bwd_data 64 4 1 1 5 28 2 2 bwd_data f32 first depth_f32_sheet_5_back",
+        "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f16 last depth_weight_half_down_3",
+        "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 5 28 1 2 bwd_weight f16 last depth_weight_half_down_5",
+        "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f16 last depth_weight_half_walk_7",
+        "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f32 last depth_weight_f32_walk_7",
+        "gfx942 gpu_depthwise_fwd 64 2 1 1 3 12 1 3 fwd f16 last depth_half_deep",
+        "gfx942 gpu_depthwise_bwd_weight 64 2 1 1 3 12 1 3 bwd_weight f32 last depth_weight_f32_deep",
+        "gfx942 gpu_depthwise_fwd 64 4 1 1 3 28 2 2 fwd f16 last depth_half_column_3_second",
+        "gfx942 gpu_depthwise_fwd 64 4 1 1 3 28 1 2 fwd f64 last depth_f64",
+        "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f64 last depth_weight_f64",
+        "gfx942 gpu_depthwise_matrix_fwd 64 2 1 1 31 32 1 2 fwd f16 last depth_matrix",
+        "sm_90 gpu_depthwise_fwd 64 4 1 1 5 28 1 2 fwd f16 last depth_half_down_5",
+        "sm_90 gpu_depthwise_fwd 64 4 1 1 7 28 1 2 fwd f16 last depth_half_down_7",
+        "sm_90 gpu_depthwise_fwd 64 4 1 1 3 28 1 2 fwd f16 last depth_half_down_3",
+        "sm_90 gpu_depthwise_bwd_data 64 4 1 1 5 28 1 2 bwd_data f32 last depth_f32_down_5",
+        "sm_90 gpu_depthwise_bwd_data 64 4 1 1 7 28 1 2 bwd_data f32 last depth_f32_down_7",
+        "sm_90 gpu_depthwise_fwd 64 4 1 1 3 28 1 2 fwd f16 first depth_half_sheet_3",
+        "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f32 first depth_weight_f32_plane_walk_3",
+        "sm_90 gpu_depthwise_fwd 64 4 1 1 5 28 1 2 fwd f16 first depth_half_sheet_5",
+        "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 5 28 1 2 bwd_weight f32 first depth_weight_f32_sheet_5",
+        "sm_90 gpu_depthwise_fwd 64 4 1 1 7 28 1 2 fwd f16 first depth_half_plane_walk_7",
+        "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f32 first depth_weight_f32_plane_walk_7",
+        "sm_90 gpu_depthwise_fwd 64 4 1 1 3 28 2 2 fwd f16 first depth_half_sheet_3_second",
+        "sm_90 gpu_depthwise_fwd 64 4 1 1 5 28 2 2 fwd f32 first depth_f32_sheet_5_second",
+        "sm_90 gpu_depthwise_bwd_data 64 4 1 1 3 28 2 2 bwd_data f16 first depth_half_sheet_3_back",
+        "sm_90 gpu_depthwise_bwd_data 64 4 1 1 5 28 2 2 bwd_data f32 first depth_f32_sheet_5_back",
+        "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f16 last depth_weight_half_down_3",
+        "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 5 28 1 2 bwd_weight f16 last depth_weight_half_down_5",
+        "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f16 last depth_weight_half_walk_7",
+        "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f32 last depth_weight_f32_walk_7",
+        "sm_90 gpu_depthwise_fwd 64 2 1 1 3 12 1 3 fwd f16 last depth_half_deep",
+        "sm_90 gpu_depthwise_bwd_weight 64 2 1 1 3 12 1 3 bwd_weight f32 last depth_weight_f32_deep",
+        "sm_90 gpu_depthwise_fwd 64 4 1 1 3 28 2 2 fwd f16 last depth_half_column_3_second",
+        "sm_90 gpu_depthwise_fwd 64 4 1 1 3 28 1 2 fwd f64 last depth_f64",
+        "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f64 last depth_weight_f64",
+        "sm_90 gpu_depthwise_matrix_fwd 64 2 1 1 31 32 1 2 fwd f16 last depth_matrix",
+        "sm_90 gpu_narrow_bwd_data 1 1 256 4 3 64 1 2 bwd_data f32 last narrow",
+        "sm_90 gpu_grouped_fwd_4 32 2 4 4 3 28 1 2 fwd f32 last grouped_4",
+        "sm_90 gpu_pixel_fwd 1 64 512 512 1 1 1 1 fwd f16 last pixel_half",
+        "sm_90 gpu_pixel_fwd 1 64 512 512 1 1 1 1 fwd f32 last pixel_f32",
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char arch[16], instance[48], op[16], dtype[8], order[8], kernel[48];
+        long long r[8];
+        ckconv_device device;
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_options o;
+        ckconv_status status;
+        int found = 0;
+        if (!CHECK(sscanf(rows[i], "%15s %47s %lld %lld %lld %lld %lld %lld %lld %lld %15s %7s %7s %47s",
+                          arch, instance, &r[0], &r[1], &r[2], &r[3], &r[4], &r[5], &r[6], &r[7], op, dtype,
+                          order, kernel) == 14)) {
+            continue;
+        }
+        const int64_t row[8] = {r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]};
+        const problem p = make_conv(row, ckconv_op_from_name(op), ckconv_dtype_from_name(dtype),
+                                    strcmp(order, "first") == 0 ? CKCONV_NGCHW : CKCONV_NHWGC);
+        memset(&o, 0, sizeof o);
+        o.instance = instance;
+        CHECK_OK(ckconv_device_named(arch, &device, &err), err);
+        if (CHECK_OK(plan_problem(&plan, &p, &o, &device, &err), err)) {
+            const int32_t count = list(&plan, 0, &status, &err);
+            for (int32_t j = 0; j < count; j++) {
+                found = found || strcmp(launches[j].kernel + strlen("ckconv_k_"), kernel) == 0;
+            }
+            CHECK_MSG(found, "%s: it launches %s", rows[i], count > 0 ? launches[0].kernel : "nothing");
+        }
+    }
+}
+
+static int wanted(int argc, char **argv, const char *part)
+{
+    return argc < 2 || strcmp(argv[1], part) == 0;
+}
+
+int main(int argc, char **argv)
 {
     test_begin("test_guards");
-    test_device_rows();
-    test_convolutions();
-    test_pairs();
-    test_norms();
-    test_all_launched();
-    test_alignment();
-    test_taps();
-    test_depth_taps();
-    test_overflow();
-    test_far();
+    if (wanted(argc, argv, "lds")) {
+        test_device_rows();
+        test_convolutions();
+        test_pairs();
+        test_norms();
+        test_all_launched();
+    }
+    if (wanted(argc, argv, "vectors")) {
+        test_alignment();
+    }
+    if (wanted(argc, argv, "limits")) {
+        test_taps();
+        test_depth_taps();
+        test_overflow();
+        test_kernels();
+    }
+    if (wanted(argc, argv, "far")) {
+        test_far();
+    }
     return test_end();
 }
