@@ -788,11 +788,13 @@ static void test_kernels(void)
         "gfx942 gpu_depthwise_bwd_data 64 4 1 1 5 28 1 2 bwd_data f32 last depth_f32_down_5",
         "gfx942 gpu_depthwise_bwd_data 64 4 1 1 7 28 1 2 bwd_data f32 last depth_f32_down_7",
         "gfx942 gpu_depthwise_fwd 64 4 1 1 3 28 1 2 fwd f16 first depth_half_sheet_3",
-        "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f32 first depth_weight_f32_plane_walk_3",
+        "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f32 first "
+        "depth_weight_f32_plane_walk_3",
         "gfx942 gpu_depthwise_fwd 64 4 1 1 5 28 1 2 fwd f16 first depth_half_sheet_5",
         "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 5 28 1 2 bwd_weight f32 first depth_weight_f32_sheet_5",
         "gfx942 gpu_depthwise_fwd 64 4 1 1 7 28 1 2 fwd f16 first depth_half_plane_walk_7",
-        "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f32 first depth_weight_f32_plane_walk_7",
+        "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f32 first "
+        "depth_weight_f32_plane_walk_7",
         "gfx942 gpu_depthwise_fwd 64 4 1 1 3 28 2 2 fwd f16 first depth_half_sheet_3_second",
         "gfx942 gpu_depthwise_fwd 64 4 1 1 5 28 2 2 fwd f32 first depth_f32_sheet_5_second",
         "gfx942 gpu_depthwise_bwd_data 64 4 1 1 3 28 2 2 bwd_data f16 first depth_half_sheet_3_back",
@@ -813,11 +815,13 @@ static void test_kernels(void)
         "sm_90 gpu_depthwise_bwd_data 64 4 1 1 5 28 1 2 bwd_data f32 last depth_f32_down_5",
         "sm_90 gpu_depthwise_bwd_data 64 4 1 1 7 28 1 2 bwd_data f32 last depth_f32_down_7",
         "sm_90 gpu_depthwise_fwd 64 4 1 1 3 28 1 2 fwd f16 first depth_half_sheet_3",
-        "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f32 first depth_weight_f32_plane_walk_3",
+        "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f32 first "
+        "depth_weight_f32_plane_walk_3",
         "sm_90 gpu_depthwise_fwd 64 4 1 1 5 28 1 2 fwd f16 first depth_half_sheet_5",
         "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 5 28 1 2 bwd_weight f32 first depth_weight_f32_sheet_5",
         "sm_90 gpu_depthwise_fwd 64 4 1 1 7 28 1 2 fwd f16 first depth_half_plane_walk_7",
-        "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f32 first depth_weight_f32_plane_walk_7",
+        "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f32 first "
+        "depth_weight_f32_plane_walk_7",
         "sm_90 gpu_depthwise_fwd 64 4 1 1 3 28 2 2 fwd f16 first depth_half_sheet_3_second",
         "sm_90 gpu_depthwise_fwd 64 4 1 1 5 28 2 2 fwd f32 first depth_f32_sheet_5_second",
         "sm_90 gpu_depthwise_bwd_data 64 4 1 1 3 28 2 2 bwd_data f16 first depth_half_sheet_3_back",

@@ -369,7 +369,7 @@ static void run_conv(const ckconv_plan *plan, float *const x[3], float *result, 
 }
 
 /* Up to the 4,096 threads that the API allows, more of them than work items, than any table has places: the
-   same bits by each instance of the CPU, and, where the planner chooses the parts of a sum, as many of them. */
+   same bits by each instance of the CPU, and, where the planner chooses the parts of a sum, as many. */
 static void test_many_threads(void)
 {
     /* g, n, k, c, filter, input */
@@ -475,7 +475,7 @@ static void test_wide_norms(void)
         for (int64_t group = 0; group < g; group++) {
             double mean[N], scale[N];
 #define AT(n, ch, s)                                                                                         \
-    (first ? ((n)*g * c + group * c + (ch)) * SPACE + (s) : ((n)*SPACE + (s)) * g * c + group * c + (ch))
+    (first ? ((n) * g * c + group * c + (ch)) * SPACE + (s) : ((n) * SPACE + (s)) * g * c + group * c + (ch))
             for (int64_t n = 0; n < N; n++) {
                 double sum = 0, square = 0;
                 for (int64_t j = 0; j < c * SPACE; j++) {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_mutate.sh - the faults of tests/mutants.txt: each edit still applies once; in full, tests see some of them
+# test_mutate.sh - the faults of tests/mutants.txt: each edit applies once; in full, tests see some of them
 # SPDX-License-Identifier: MIT
 #
 # From the environment: BUILD (default build). With CKCONV_TEST_FULL=1 every EVERY-th fault (default 9) of the

@@ -227,8 +227,8 @@ static void test_turns(void)
     }
 }
 
-/* Rows that are no whole pieces of 16 bytes, strided to strided in one type, with a gap after each row and each
-   image: every element arrives, gaps stay. */
+/* Rows that are no whole pieces of 16 bytes, strided to strided in one type, with a gap after each row and
+   each image: every element arrives, gaps stay. */
 static void test_broken_rows(void)
 {
     static const ckconv_dtype types[] = {CKCONV_F32, CKCONV_F16, CKCONV_I8, CKCONV_F64, CKCONV_BF16};
