@@ -321,9 +321,55 @@ static int near_enough(const ckci_tensor *t)
     return reach < 2147483648.0;
 }
 
+/* Bytes that the axes from `from` to `to` reach over. */
+static double reach_of(const ckci_tensor *t, int from, int to)
+{
+    double reach = 0;
+    for (int i = from; i <= to; i++) {
+        reach += t->len[i] > 1 ? (double)(t->len[i] - 1) * (double)t->stride[i] : 0;
+    }
+    return reach * (double)test_size(t->dtype);
+}
+
+/* Kernels whose offsets have 31 bits: in an image, in the weights of a tile, in a whole tensor. */
+static const char *too_far(const char *name, const ckconv_launch *l)
+{
+    const double most = 2147483648.0;
+    if (l->arg_bytes == (int32_t)sizeof(ckci_gpu_conv) && tile_kernel(name)) {
+        ckci_gpu_conv k;
+        memcpy(&k, l->arg, sizeof k);
+        if (reach_of(&k.a, 3, 5) >= most) {
+            return "a within an image";
+        }
+        if (strstr(name, "weight") != NULL ? reach_of(&k.b, 3, 5) >= most : reach_of(&k.b, 2, 5) >= most) {
+            return "b of a tile";
+        }
+    } else if (l->arg_bytes == (int32_t)sizeof(ckci_gpu_depth)) {
+        ckci_gpu_depth k;
+        memcpy(&k, l->arg, sizeof k);
+        const int weight = strstr(name, "weight") != NULL;
+        if (strstr(name, "sum") != NULL) {
+            return NULL;
+        }
+        if (strstr(name, "walk") != NULL || strstr(name, "down") != NULL || strstr(name, "deep") != NULL ||
+            strstr(name, "column") != NULL) {
+            if (reach_of(&k.a, 0, 5) >= most || reach_of(weight ? &k.b : &k.o.t, 0, 5) >= most) {
+                return "a tensor";
+            }
+        }
+        if (k.a.len[5] > 1 && (double)k.a.stride[5] * (double)test_size(k.a.dtype) >= most) {
+            return "a window";
+        }
+    }
+    return NULL;
+}
+
 /* What a launch says of vectors must be true of the tensors that it names. Returns what is not, or NULL. */
 static const char *wrong_vectors(const char *name, const ckconv_launch *l)
 {
+    if (too_far(name, l) != NULL) {
+        return too_far(name, l);
+    }
     if (l->arg_bytes == (int32_t)sizeof(ckci_gpu_conv)) {
         ckci_gpu_conv k;
         memcpy(&k, l->arg, sizeof k);
@@ -502,6 +548,51 @@ static void test_alignment(void)
                         check_vectors(&plan, lows[low]);
                     }
                 }
+            }
+        }
+    }
+}
+
+/* Group norms with gaps between positions and with pointers in the middle of 16 bytes. */
+static void test_norm_alignment(void)
+{
+    static const char *const archs[] = {"gfx942", "sm_90"};
+    static const int64_t steps[] = {0, 1, 2, 4, 8};
+    static const ckconv_dtype types[] = {CKCONV_F16, CKCONV_F32};
+    for (int i = 0; i < 2 * 2 * 2 * 2 * 5 * 3; i++) {
+        const int step = i % 5, first = i / 5 % 2, type = i / 10 % 2, arch = i / 20 % 2;
+        const int64_t length[6] = {32, 4, i / 80 == 1 ? 8 : 4, i / 80 == 2 ? 1024 : 64, 1, 1};
+        ckconv_device device;
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_options o;
+        problem p;
+        memset(&p, 0, sizeof p);
+        memset(&o, 0, sizeof o);
+        p.op = i / 40 % 2 ? CKCONV_GROUPNORM_BWD : CKCONV_GROUPNORM_FWD;
+        p.u.norm.ndim = 1;
+        p.u.norm.g = length[0];
+        p.u.norm.n = length[1];
+        p.u.norm.c = length[2];
+        p.u.norm.input[0] = length[3];
+        p.u.norm.eps = 1e-5;
+        ckconv_tensor *t[3] = {&p.u.norm.in, &p.u.norm.out, &p.u.norm.din};
+        for (int j = 0; j < 3; j++) {
+            t[j]->dtype = types[type];
+            t[j]->layout = first ? CKCONV_NGCHW : CKCONV_NHWGC;
+            if (steps[step] > 0 && first) {
+                gap(t[j], CKCONV_NGCHW, 1, length, steps[step]);
+            } else if (steps[step] > 0) { /* groups follow each other: between positions and images alone */
+                const int64_t row = length[0] * length[2] + steps[step];
+                const int64_t stride[4] = {length[2], row * length[3], 1, row};
+                t[j]->layout = CKCONV_STRIDED;
+                memcpy(t[j]->stride, stride, sizeof stride);
+            }
+        }
+        CHECK_OK(ckconv_device_named(archs[arch], &device, &err), err);
+        if (CHECK_OK(plan_problem(&plan, &p, &o, &device, &err), err)) {
+            for (int low = 0; low < 16; low += 4) {
+                check_vectors(&plan, (uintptr_t)low);
             }
         }
     }
@@ -889,6 +980,7 @@ int main(int argc, char **argv)
     }
     if (wanted(argc, argv, "vectors")) {
         test_alignment();
+        test_norm_alignment();
     }
     if (wanted(argc, argv, "limits")) {
         test_taps();
