@@ -730,6 +730,37 @@ static void test_overflow(void)
     }
 }
 
+/* One axis whose steps pass 2^64, pads that pass 2^62 together. */
+static void test_overflow_of_one(void)
+{
+    for (int i = 0; i < 3 * 3; i++) {
+        const ckconv_op op = i % 3 == 1 ? CKCONV_BWD_WEIGHT : CKCONV_FWD;
+        const int64_t far = (int64_t)1 << 62;
+        ckconv_conv_desc d;
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_options o;
+        memset(&o, 0, sizeof o);
+        o.engine = CKCONV_ENGINE_REF;
+        test_layer(&d, 1, 1, 5, 5, 3);
+        d.filter[0] = 3;
+        d.input[0] = 5;
+        if (i / 3 == 0) { /* 4 * 2^62 */
+            ckconv_tensor *t = i % 3 == 0 ? &d.in : i % 3 == 1 ? &d.wei : &d.out;
+            d.out.layout = CKCONV_NHWGC;
+            t->layout = CKCONV_STRIDED;
+            t->stride[0] = t->stride[1] = far;
+            t->stride[2] = 5;
+            t->stride[3] = 1;
+        } else {
+            d.pad_lo[0] = i / 3 == 1 ? far - 5 : far / 2;
+            d.pad_hi[0] = i / 3 == 1 ? far - i % 3 : far / 2 + i % 3;
+        }
+        const ckconv_status status = ckconv_plan_conv(&plan, op, &d, &o, NULL, &err);
+        CHECK_MSG(status == CKCONV_ERR_OVERFLOW, "case %d: status %d, %s", i, (int)status, err.text);
+    }
+}
+
 /* Names and grids of a plan's launches in one text; 0: there is no plan. */
 static int signature(const problem *p, const ckconv_options *o, const ckconv_device *device, char *text,
                      size_t size)
@@ -986,6 +1017,7 @@ int main(int argc, char **argv)
         test_taps();
         test_depth_taps();
         test_overflow();
+        test_overflow_of_one();
         test_kernels();
     }
     if (wanted(argc, argv, "far")) {

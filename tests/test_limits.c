@@ -434,6 +434,24 @@ static void test_many_threads(void)
     }
 }
 
+/* 4,096 threads are allowed, one more is not. */
+static void test_most_threads(void)
+{
+    ckconv_conv_desc d;
+    ckconv_device device;
+    ckconv_plan plan;
+    ckconv_error err;
+    test_layer(&d, 1, 1, 2, 8, 8);
+    d.filter[0] = 1;
+    d.input[0] = 4;
+    CHECK_OK(ckconv_device_named("cpu", &device, &err), err);
+    device.threads = 4096;
+    CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &device, &err), err);
+    device.threads = 4097;
+    CHECK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &device, &err) == CKCONV_ERR_ARGUMENT &&
+          strstr(err.text, "device.threads is 4097") != NULL);
+}
+
 /* Gradients of parameters with more channels in a group than a tile of them has (1,024), with workspace,
    without, and within a limit: dgamma and dbeta are sums over images and positions of this channel alone. */
 static void test_wide_norms(void)
@@ -475,7 +493,7 @@ static void test_wide_norms(void)
         for (int64_t group = 0; group < g; group++) {
             double mean[N], scale[N];
 #define AT(n, ch, s)                                                                                         \
-    (first ? ((n) * g * c + group * c + (ch)) * SPACE + (s) : ((n) * SPACE + (s)) * g * c + group * c + (ch))
+    (first ? ((n)*g * c + group * c + (ch)) * SPACE + (s) : ((n)*SPACE + (s)) * g * c + group * c + (ch))
             for (int64_t n = 0; n < N; n++) {
                 double sum = 0, square = 0;
                 for (int64_t j = 0; j < c * SPACE; j++) {
@@ -519,6 +537,7 @@ int main(void)
     test_workspace_on_stack();
     test_long_strides();
     test_many_threads();
+    test_most_threads();
     test_wide_norms();
     return test_end();
 }
