@@ -31,9 +31,9 @@
 #define TEST_ASAN 0
 #endif
 
-/* Bytes before and after each buffer, enough for a store that is a row away. None where reads are seen too: under ASan, whose red zones begin at
-   the first wrong byte, and on an emulator (tests/amd_tables.py), where a buffer ends at a page without
-   access. */
+/* Bytes before and after each buffer, enough for a store that is a row away. None where reads are seen too:
+   under ASan, whose red zones begin at the first wrong byte, and on an emulator (tests/amd_tables.py), where
+   a buffer ends at a page without access. */
 #define TEST_GUARD ((size_t)(TEST_ASAN || getenv("CKCONV_SIM_EMULATOR") != NULL ? 0 : 2048))
 #define TEST_CANARY 0xC7
 #define TEST_MAX_PRINTED 40

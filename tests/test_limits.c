@@ -372,11 +372,13 @@ static void run_conv(const ckconv_plan *plan, float *const x[3], float *result, 
    same bits by each instance of the CPU, and, where the planner chooses the parts of a sum, as many. */
 static void test_many_threads(void)
 {
-    /* g, n, k, c, filter, input */
-    static const int64_t layers[][6] = {{1, 70, 16, 8, 3, 9},  {80, 3, 1, 1, 3, 12},  {6, 64, 2, 2, 3, 16},
-                                        {1, 2, 80, 40, 1, 20}, {40, 40, 1, 1, 5, 14}, {8, 1, 1, 1, 3, 150}};
+    /* g, n, k, c, filter, input, channels first */
+    static const int64_t layers[][7] = {
+        {1, 70, 16, 8, 3, 9, 0},  {80, 3, 1, 1, 3, 12, 0}, {6, 64, 2, 2, 3, 16, 0}, {1, 2, 80, 40, 1, 20, 0},
+        {40, 40, 1, 1, 5, 14, 0}, {8, 1, 1, 1, 3, 150, 0}, {2, 2, 1, 1, 3, 200, 1}, {1, 1, 2, 3, 3, 160, 1},
+    };
     static const int32_t most[] = {64, 65, 200, 7};
-    for (int i = 0; i < 6 * 3; i++) {
+    for (int i = 0; i < 8 * 3; i++) {
         const int64_t *l = layers[i / 3];
         const ckconv_op op = (ckconv_op)(CKCONV_FWD + i % 3);
         ckconv_conv_desc d;
@@ -391,6 +393,7 @@ static void test_many_threads(void)
             d.input[j] = l[5];
             d.pad_lo[j] = d.pad_hi[j] = l[4] / 2;
         }
+        d.in.layout = d.out.layout = l[6] ? CKCONV_NGCHW : CKCONV_NHWGC;
         o.engine = CKCONV_ENGINE_CPU;
         o.threads = 1;
         CHECK_OK(ckconv_plan_conv(&base, op, &d, &o, NULL, &err), err);
