@@ -19,6 +19,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #define TEST_ASAN 1
@@ -303,6 +306,9 @@ static inline void test_print_plan(const ckconv_plan *p)
 static inline void test_on_signal(int number)
 {
     signal(number, SIG_DFL);
+#if defined(__unix__) || defined(__APPLE__)
+    alarm(5); /* what crashed may hold a lock of printf or malloc */
+#endif
     printf("FAIL signal %d\n", number);
     if (test.plan != NULL && test.plan->magic != 0) {
         test_print_plan(test.plan);
