@@ -365,6 +365,11 @@ static void run_conv(const ckconv_plan *plan, float *const x[3], float *result, 
     a.dwei = op == CKCONV_BWD_WEIGHT ? result : NULL;
     test.plan = plan;
     CHECK_MSG(run_guarded(plan, &a), "written outside the workspace");
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++) {
+        left += test_all_bytes((const unsigned char *)(result + i), sizeof *result, TEST_CANARY) ? 1 : 0;
+    }
+    CHECK_MSG(left == 0, "%d results were not written", (int)left);
     test.plan = NULL;
 }
 
@@ -374,11 +379,12 @@ static void test_many_threads(void)
 {
     /* g, n, k, c, filter, input, channels first */
     static const int64_t layers[][7] = {
-        {1, 70, 16, 8, 3, 9, 0},  {80, 3, 1, 1, 3, 12, 0}, {6, 64, 2, 2, 3, 16, 0}, {1, 2, 80, 40, 1, 20, 0},
-        {40, 40, 1, 1, 5, 14, 0}, {8, 1, 1, 1, 3, 150, 0}, {2, 2, 1, 1, 3, 200, 1}, {1, 1, 2, 3, 3, 160, 1},
+        {1, 70, 16, 8, 3, 9, 0},  {80, 3, 1, 1, 3, 12, 0},  {6, 64, 2, 2, 3, 16, 0},
+        {1, 2, 80, 40, 1, 20, 0}, {40, 40, 1, 1, 5, 14, 0}, {8, 1, 1, 1, 3, 150, 0},
+        {2, 2, 1, 1, 3, 200, 1},  {1, 1, 2, 3, 3, 160, 1},  {88, 1, 1, 1, 3, 6, 0},
     };
     static const int32_t most[] = {64, 65, 200, 7};
-    for (int i = 0; i < 8 * 3; i++) {
+    for (int i = 0; i < 9 * 3; i++) {
         const int64_t *l = layers[i / 3];
         const ckconv_op op = (ckconv_op)(CKCONV_FWD + i % 3);
         ckconv_conv_desc d;
