@@ -71,7 +71,9 @@ static void test_transforms(void)
         for (int j = 0; j < 120; j++) {
             bits[j] = (j % 2 ? 0x7f800000u : 0xff800000u) | (uint32_t)1 << j % 23;
         }
-        CHECK_OK(ckconv_transform(1, length, &from, bits, &into, out, NULL, &err), err);
+        if (!CHECK_PLAN(ckconv_transform(1, length, &from, bits, &into, out, NULL, &err), err)) {
+            continue;
+        }
         for (int j = 0; j < 120; j++) {
             wrong += !isnan(test_decode(to[i], out + (size_t)j * test_size(to[i])));
         }
