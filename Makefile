@@ -270,7 +270,7 @@ $(B)/test/sanitized/%: $(B)/test/sanitized/%.o $(B)/test/sanitized/ckconv.o
 .SECONDARY:
 
 # The GPU's kernels: the same programs, on the simulator and on a real GPU.
-GPU_TESTS := test_golden test_cross test_bias test_conv_conv test_groupnorm test_norm_sums test_epilogue test_transform test_device
+GPU_TESTS := test_golden test_cross test_bias test_conv_conv test_groupnorm test_norm_sums test_epilogue test_transform test_device test_special
 SIM_FLAGS := -O1 -g1 -std=c++17 -Wall -Wextra
 $(B)/test/sim/ckconv.o: tests/sim_impl.cc tests/sim.h $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
@@ -337,7 +337,7 @@ FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/te
     $(SIM_TARGETS:%=sim:%/test_golden@quick) $(SIM_TARGETS:%=sim:%/test_groupnorm@quick) \
     $(addprefix sim:gfx942/,test_transform test_norm_sums test_device test_sums@quick test_epilogue+lines@quick) \
     $(SIM_TARGETS:%=sim:%/test_bias@quick) \
-    sim:sm_90/test_transform sim/test_sim sim/test_sim_faults \
+    sim:sm_90/test_transform sim:gfx942/test_special sim:sm_86/test_special sim/test_sim sim/test_sim_faults \
     $(filter-out $(LONG_SCRIPTS),$(wildcard tests/test_*.sh)) \
     $(addprefix main/,$(filter-out test_cross test_groupnorm test_conv_conv test_epilogue test_fuzz,$(TESTS))) \
     main/test_epilogue@quick main/test_fuzz@quick \
@@ -354,8 +354,9 @@ MORE := main/test_groupnorm main/test_conv_conv main/test_epilogue $(SIM_TARGETS
     $(addprefix tests/,test_switches.sh test_compile.sh test_nvidia.sh test_libfuzzer.sh@full test_amd.sh@full) \
     $(foreach p,test_golden test_groupnorm test_conv_conv,$(SIM_TARGETS:%=sim:%/$p)) sim:sm_100/test_conv_conv+windows \
     sim:gfx942/test_epilogue sim:sm_90/test_epilogue+lines \
-    $(addprefix sim:gfx1100/,test_epilogue test_transform test_norm_sums test_device) \
-    sim:sm_90/test_sums sim:gfx942/test_sums \
+    $(addprefix sim:gfx1100/,test_epilogue test_transform test_norm_sums test_device test_special) \
+    sim:sm_90/test_sums sim:gfx942/test_sums sim:sm_90/test_special tests/test_mutate.sh@full \
+    sim:sm_86/test_cross@quick sim:sm_80/test_cross@quick sim:gfx1250/test_cross@quick sim:gfx1250/test_golden@quick \
     $(addprefix merged/,$(filter-out $(MERGED_FIRST) test_cross test_conv_conv test_groupnorm,$(TESTS))) \
     tests/test_headers.sh@full main/test_fuzz@full sanitized/test_fuzz \
     sanitized/test_conv_conv merged/test_groupnorm merged/test_conv_conv sanitized/test_cross merged/test_cross \

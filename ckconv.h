@@ -2886,6 +2886,7 @@ CKCI_FN int32_t ckci_architecture_wave(const char *arch)
 #define CKCI_NEAR_AMD_PIXELS 192
 #define CKCI_NEAR_AMD_POSITIONS 128
 #define CKCI_NEAR_PITCH 144
+enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables */
 
 /* What blocks of matrix_stem hold: pairs of a reduction in fwd, bytes of weights and columns in bwd_data,
    bytes of pixels (on NVIDIA or not), positions of bwd_weight. */
@@ -3164,6 +3165,11 @@ typedef struct ckci_gpu_depth_box {
 /* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
 enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 
+/* LDS of bwd_weight that walks down planes of f32 with filters of 3 x 3 and 5 x 5 (NVIDIA). */
+enum { CKCI_DEPTH_WALK_LDS = 106528 };
+
+/* narrow: bytes of LDS of a block. */
+enum { CKCI_NARROW_LDS = 55296 };
 /* pixel: rows of a block. */
 enum { CKCI_PIXEL_ROWS = 4 };
 
@@ -15913,8 +15919,9 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
         const ckci_tensor *t = i == 0 ? &k->a : weight ? &k->b : &k->o.t;
         fits = fits && ckci_span(t) <= INT32_MAX;
     }
-    /* rows on their way lie in LDS there */
-    fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
+    /* rows on their way lie in LDS there; most of them in f32, channels first */
+    const int32_t lds = weight && planes && k->a.dtype == CKCONV_F32 && f < 7 ? CKCI_DEPTH_WALK_LDS : 101376;
+    fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= lds);
     return fits ? f : 0;
 }
 
@@ -17042,7 +17049,8 @@ CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_devi
         k->planes = 0;
     }
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
-    int fits = ckci_matrix_family(device) != 0 && (k->a.dtype == CKCONV_F16 || k->a.dtype == CKCONV_BF16) &&
+    int fits = ckci_matrix_family(device) != 0 && device->lds_bytes >= CKCI_DEPTH_BOX_BYTES &&
+               (k->a.dtype == CKCONV_F16 || k->a.dtype == CKCONV_BF16) &&
                k->b.dtype == k->a.dtype && (weight || !k->full) && z->filter == 1 && z->stride == 1 &&
                z->pad == 0 && z->length == z->read_len && x->stride == 1 && y->stride == 1 &&
                x->dilation == 1 && y->dilation == 1;
@@ -17744,6 +17752,17 @@ CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32
     return tables + (nvidia ? ckci_max(stages * 128 * rows, sums) : ckci_max(64 * rows, 18432));
 }
 
+/* LDS that a launch asks for. Where operands are read across, rows come by 64. */
+CKCI_FN int64_t ckci_matrix_asks(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
+{
+    int64_t lds = ckci_matrix_lds(device, op, tile_m, tile_n);
+    if (device->kind != CKCONV_DEVICE_NVIDIA) {
+        return lds;
+    }
+    lds += op == CKCONV_FWD ? 0 : 3 * 128 * ckci_max(64 - ckci_min(tile_m, tile_n), 0);
+    return ckci_ceil_div(lds, 1024) * 1024;
+}
+
 /* What all matrix plans share: groups merged, types and alignment checked. */
 CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                         const ckci_gpu_tile *tile, ckci_matrix *m, ckconv_error *err)
@@ -17788,7 +17807,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = own == CKCI_TILE_SINGLE || own == CKCI_TILE_DOUBLE ? 1 : ckci_matrix_merge(p);
     m->tile = tile;
-    int64_t lds = ckci_matrix_lds(device, p->op, m->tile->rows, m->tile->columns);
+    int64_t lds = ckci_matrix_asks(device, p->op, m->tile->rows, m->tile->columns);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
                          CKCI_LL(lds), device->arch, (int)device->lds_bytes);
@@ -18282,12 +18301,14 @@ CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *d
                          ckconv_element_name(p->t[ckci_written(p->op)].op.kind));
     }
     int steps = p->stride[0] > 1 || p->stride[1] > 1 || p->stride[2] > 1;
-    if (p->filter[1] * p->filter[2] > 9 || device->lds_bytes < 65536 || (p->op == CKCONV_BWD_DATA && steps) ||
+    const int32_t lds = device->kind == CKCONV_DEVICE_NVIDIA ? CKCI_NEAR_NVIDIA_LDS : 65536;
+    if (p->filter[1] * p->filter[2] > 9 || device->lds_bytes < lds || (p->op == CKCONV_BWD_DATA && steps) ||
         m->terms > 1 || !touch) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "near takes up to 9 taps in a plane, no stride in bwd_data, channels of all groups side by "
-            "side, and 64 KiB of LDS");
+            "side, and %d bytes of LDS",
+            (int)lds);
     }
     m->conv = *p;
     m->merge = merge;
@@ -19844,10 +19865,12 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
     }
     int64_t patch = pitch * (k->part + span_y);
     if (k->columns > 4 || k->red % 4 != 0 || d[1].read_step != 1 || d[2].read_step != 1 || patch > 1472 ||
-        flat > 64 || !ckci_vector_loads(&k->a, 2, k->red)) {
+        flat > 64 || device->lds_bytes < CKCI_NARROW_LDS || !ckci_vector_loads(&k->a, 2, k->red)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "narrow kernels take 4 written channels per group, steps of 1 in the tensor that is "
-                         "read, whose channels are last, aligned and a multiple of 4, and small filters");
+                         "read, whose channels are last, aligned and a multiple of 4, small filters and %d "
+                         "bytes of LDS",
+                         (int)CKCI_NARROW_LDS);
     }
     int64_t positions, beyond[3];
     ckci_image(p, &positions, beyond);

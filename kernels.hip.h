@@ -631,7 +631,9 @@ CKCI_K_FN float ckci_k_shuffle_xor(float v, int32_t mask)
 #elif defined(__CUDA_ARCH__)
     return __shfl_xor_sync(0xffffffffu, v, mask);
 #elif defined(__HIP_DEVICE_COMPILE__)
-    const int32_t from = (int32_t)threadIdx.x ^ mask;
+    /* lanes of this wave: a GPU takes an index beyond them modulo their number, an emulator may give 0 */
+    const int32_t lanes = (int32_t)__builtin_amdgcn_wavefrontsize();
+    const int32_t from = ((int32_t)threadIdx.x ^ mask) & (lanes - 1);
     return ckci_k_float((uint32_t)__builtin_amdgcn_ds_bpermute(from * 4, (int)ckci_k_bits(v)));
 #else
     return v + (float)mask; /* host pass: never called */
@@ -6989,6 +6991,7 @@ template <int ASYNC> struct ckci_k_near_lds {
     ckci_k_near_spot pixel[ASYNC ? 1 : CKCI_NEAR_AMD_PIXELS]; /* of which threads copy eight channels each */
     ckci_k_near_spot position[ASYNC ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS];
 };
+static_assert(sizeof(ckci_k_near_lds<1>) == CKCI_NEAR_NVIDIA_LDS, "what the planner asks a device for");
 
 /* A region: its first position, how much of it there is. */
 struct ckci_k_near_region {
@@ -10545,6 +10548,7 @@ struct ckci_k_narrow {
         ckci_k_quad a[2][PATCH];
         ckci_k_quad w[FLAT][8];
     };
+    static_assert(sizeof(lds) == CKCI_NARROW_LDS, "what the planner asks a device for");
 
     /* Where the block's patch begins, and its extent with the rim. */
     struct window {

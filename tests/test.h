@@ -14,10 +14,14 @@
 
 #include <float.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #define TEST_ASAN 1
@@ -30,10 +34,10 @@
 #define TEST_ASAN 0
 #endif
 
-/* Bytes before and after each buffer. None where reads are seen too: under ASan, whose red zones begin at
-   the first wrong byte, and on an emulator (tests/amd_tables.py), where a buffer ends at a page without
-   access. */
-#define TEST_GUARD ((size_t)(TEST_ASAN || getenv("CKCONV_SIM_EMULATOR") != NULL ? 0 : 128))
+/* Bytes before and after each buffer, enough for a store that is a row away. None where reads are seen too:
+   under ASan, whose red zones begin at the first wrong byte, and on an emulator (tests/amd_tables.py), where
+   a buffer ends at a page without access. */
+#define TEST_GUARD ((size_t)(TEST_ASAN || getenv("CKCONV_SIM_EMULATOR") != NULL ? 0 : 2048))
 #define TEST_CANARY 0xC7
 #define TEST_MAX_PRINTED 40
 
@@ -55,13 +59,6 @@ typedef struct test_state {
 } test_state;
 
 static test_state test;
-
-static inline void test_begin(const char *name)
-{
-    memset(&test, 0, sizeof test);
-    test.name = name;
-    setvbuf(stdout, NULL, _IOLBF, 0);
-}
 
 static inline int test_end(void)
 {
@@ -303,6 +300,34 @@ static inline void test_print_plan(const ckconv_plan *p)
     }
     printf("%s # features %d workspace %lld%s%s\n", test.options, (int)p->device.features,
            (long long)p->workspace_bytes, test.extra[0] != 0 ? " " : "", test.extra);
+}
+
+/* A crash ends the program, but not without the problem at hand. */
+static inline void test_on_signal(int number)
+{
+    signal(number, SIG_DFL);
+#if defined(__unix__) || defined(__APPLE__)
+    alarm(5); /* what crashed may hold a lock of printf or malloc */
+#endif
+    printf("FAIL signal %d\n", number);
+    if (test.plan != NULL && test.plan->magic != 0) {
+        test_print_plan(test.plan);
+    }
+    printf("%s: %ld passed, %ld failed\n", test.name, test.passed, test.failed + 1);
+    fflush(stdout);
+    _Exit(1);
+}
+
+static inline void test_begin(const char *name)
+{
+    memset(&test, 0, sizeof test);
+    test.name = name;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (!TEST_ASAN) { /* which has its own */
+        signal(SIGSEGV, test_on_signal);
+        signal(SIGABRT, test_on_signal);
+        signal(SIGFPE, test_on_signal);
+    }
 }
 
 static inline void test_fail(const char *file, int line, const char *text)
@@ -727,12 +752,7 @@ static inline void test_buffer_free(test_buffer *b)
 
 static inline int test_all_bytes(const unsigned char *p, size_t bytes, int value)
 {
-    for (size_t i = 0; i < bytes; i++) {
-        if (p[i] != (unsigned char)value) {
-            return 0;
-        }
-    }
-    return 1;
+    return bytes == 0 || (p[0] == (unsigned char)value && memcmp(p, p + 1, bytes - 1) == 0);
 }
 
 static inline int test_guards_intact(const test_buffer *b)

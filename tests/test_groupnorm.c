@@ -219,8 +219,9 @@ static void part_large(void)
     static const int64_t large[][7] = {
         {2, 3, 2, 37, 61, 59, 0}, {2, 32, 1, 8, 57, 55, 0}, {1, 1, 3, 1, 100003, 0, 0},
         {2, 2, 1, 700, 3, 3, 0},  {3, 2, 2, 5, 17, 19, 23}, {2, 1, 40, 6, 9, 9, 0},
+        {1, 3, 70, 4, 9, 0, 0},   {1, 2, 2, 1100, 3, 0, 0},
     };
-    for (int i = 0; i < 6 * 2 * 4; i += test_effort() == 0 ? 5 : 1) {
+    for (int i = 0; i < 8 * 2 * 4; i += test_effort() == 0 ? 5 : 1) {
         ckconv_groupnorm_desc d;
         norm_case c;
         test_rng r = test_seed((uint64_t)i + 50);

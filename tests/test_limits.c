@@ -30,6 +30,11 @@ static int run_guarded(const ckconv_plan *plan, const ckconv_args *args)
     return intact;
 }
 
+static const char *op_text(ckconv_op op)
+{
+    return ckconv_op_name(op) != NULL ? ckconv_op_name(op) : "?";
+}
+
 /* Tiles at the edge of a fused pair may need more scratch than whole ones. */
 static void test_fused_edges(void)
 {
@@ -345,6 +350,192 @@ static void test_long_strides(void)
     free(dx);
 }
 
+/* One plan, into `result`, between canaries. */
+static void run_conv(const ckconv_plan *plan, float *const x[3], float *result, size_t count)
+{
+    const ckconv_op op = plan->op;
+    ckconv_args a;
+    memset(&a, 0, sizeof a);
+    memset(result, TEST_CANARY, count * sizeof *result);
+    a.in = op == CKCONV_BWD_DATA ? NULL : x[0];
+    a.wei = op == CKCONV_BWD_WEIGHT ? NULL : x[1];
+    a.dout = op == CKCONV_FWD ? NULL : x[2];
+    a.out = op == CKCONV_FWD ? result : NULL;
+    a.din = op == CKCONV_BWD_DATA ? result : NULL;
+    a.dwei = op == CKCONV_BWD_WEIGHT ? result : NULL;
+    test.plan = plan;
+    CHECK_MSG(run_guarded(plan, &a), "written outside the workspace");
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++) {
+        left += test_all_bytes((const unsigned char *)(result + i), sizeof *result, TEST_CANARY) ? 1 : 0;
+    }
+    CHECK_MSG(left == 0, "%d results were not written", (int)left);
+    test.plan = NULL;
+}
+
+/* Up to the 4,096 threads that the API allows, more of them than work items, than any table has places: the
+   same bits by each instance of the CPU, and, where the planner chooses the parts of a sum, as many. */
+static void test_many_threads(void)
+{
+    /* g, n, k, c, filter, input, channels first */
+    static const int64_t layers[][7] = {
+        {1, 70, 16, 8, 3, 9, 0},  {80, 3, 1, 1, 3, 12, 0},  {6, 64, 2, 2, 3, 16, 0},
+        {1, 2, 80, 40, 1, 20, 0}, {40, 40, 1, 1, 5, 14, 0}, {8, 1, 1, 1, 3, 150, 0},
+        {2, 2, 1, 1, 3, 200, 1},  {1, 1, 2, 3, 3, 160, 1},  {88, 1, 1, 1, 3, 6, 0},
+    };
+    static const int32_t most[] = {64, 65, 200, 7};
+    for (int i = 0; i < 9 * 3; i++) {
+        const int64_t *l = layers[i / 3];
+        const ckconv_op op = (ckconv_op)(CKCONV_FWD + i % 3);
+        ckconv_conv_desc d;
+        ckconv_error err;
+        ckconv_tensor_info info[3];
+        ckconv_options o;
+        ckconv_plan base;
+        memset(&o, 0, sizeof o);
+        test_layer(&d, 2, l[0], l[1], l[2], l[3]);
+        for (int j = 0; j < 2; j++) {
+            d.filter[j] = l[4];
+            d.input[j] = l[5];
+            d.pad_lo[j] = d.pad_hi[j] = l[4] / 2;
+        }
+        d.in.layout = d.out.layout = l[6] ? CKCONV_NGCHW : CKCONV_NHWGC;
+        o.engine = CKCONV_ENGINE_CPU;
+        o.threads = 1;
+        CHECK_OK(ckconv_plan_conv(&base, op, &d, &o, NULL, &err), err);
+        float *x[3], *result[2];
+        for (int j = 0; j < 3; j++) {
+            CHECK_OK(ckconv_plan_tensor(&base, j, &info[j], &err), err);
+            x[j] = numbers(info[j].count, (uint32_t)(40 + j));
+        }
+        const size_t count = (size_t)info[op == CKCONV_FWD ? 2 : op == CKCONV_BWD_DATA ? 0 : 1].count;
+        result[0] = numbers((int64_t)count, 43);
+        result[1] = numbers((int64_t)count, 44);
+        for (int32_t at = -1; at < ckconv_instance_count(); at++) {
+            if (at >= 0 &&
+                (ckconv_instance_engine(at) == CKCONV_ENGINE_GPU || !ckconv_instance_does(at, op))) {
+                continue;
+            }
+            ckconv_plan one, plan;
+            o.instance = at < 0 ? NULL : ckconv_instance_name(at);
+            o.engine = at < 0 ? CKCONV_ENGINE_CPU : (ckconv_engine)0;
+            o.threads = 1;
+            if (ckconv_plan_conv(&one, op, &d, &o, NULL, &err) != CKCONV_OK) {
+                continue;
+            }
+            run_conv(&one, x, result[0], count);
+            for (int j = 0; j < (at < 0 ? 4 : 2); j++) {
+                o.threads = most[(at < 0 ? 0 : (i + at) % 3) + j];
+                CHECK_OK(ckconv_plan_conv(&plan, op, &d, &o, NULL, &err), err);
+                CHECK_MSG(at < 0 || plan.split_k == one.split_k,
+                          "%s, %s: split_k %d for one thread, %d for %d", op_text(op),
+                          ckconv_instance_name(plan.instance), (int)one.split_k, (int)plan.split_k,
+                          (int)o.threads);
+                run_conv(&plan, x, result[1], count);
+                CHECK_MSG(memcmp(result[0], result[1], count * sizeof(float)) == 0,
+                          "%s, %s: %d threads give other bits than 1", op_text(op),
+                          ckconv_instance_name(plan.instance), (int)o.threads);
+            }
+        }
+        for (int j = 0; j < 5; j++) {
+            free(j < 3 ? x[j] : result[j - 3]);
+        }
+    }
+}
+
+/* 4,096 threads are allowed, one more is not. */
+static void test_most_threads(void)
+{
+    ckconv_conv_desc d;
+    ckconv_device device;
+    ckconv_plan plan;
+    ckconv_error err;
+    test_layer(&d, 1, 1, 2, 8, 8);
+    d.filter[0] = 1;
+    d.input[0] = 4;
+    CHECK_OK(ckconv_device_named("cpu", &device, &err), err);
+    device.threads = 4096;
+    CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &device, &err), err);
+    device.threads = 4097;
+    CHECK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &device, &err) == CKCONV_ERR_ARGUMENT &&
+          strstr(err.text, "device.threads is 4097") != NULL);
+}
+
+/* Gradients of parameters with more channels in a group than a tile of them has (1,024), with workspace,
+   without, and within a limit: dgamma and dbeta are sums over images and positions of this channel alone. */
+static void test_wide_norms(void)
+{
+    enum { N = 3, SPACE = 2 };
+    static const int64_t channels[] = {1023, 1024, 1025, 1500, 2500};
+    for (int i = 0; i < 5 * 2 * 3; i++) {
+        const int64_t c = channels[i / 6], g = 2, count = N * SPACE * g * c;
+        const int first = i / 3 % 2, way = i % 3;
+        ckconv_groupnorm_desc d;
+        ckconv_plan plan;
+        ckconv_options o;
+        ckconv_args a;
+        ckconv_error err;
+        memset(&d, 0, sizeof d);
+        memset(&o, 0, sizeof o);
+        memset(&a, 0, sizeof a);
+        d.ndim = 1;
+        d.n = N;
+        d.g = g;
+        d.c = c;
+        d.input[0] = SPACE;
+        d.eps = 1e-5;
+        d.in.layout = d.out.layout = d.din.layout = first ? CKCONV_NGCHW : CKCONV_NHWGC;
+        o.engine = CKCONV_ENGINE_CPU;
+        o.threads = 1 + i % 2 * 64;
+        o.max_workspace = way == 0 ? 0 : way == 1 ? -1 : 5000;
+        CHECK_OK(ckconv_plan_groupnorm(&plan, CKCONV_GROUPNORM_BWD, &d, &o, NULL, &err), err);
+        float *x = numbers(count, 50), *dy = numbers(count, 51), *gamma = numbers(g * c, 52);
+        float *dx = numbers(count, 53), *dgamma = numbers(g * c, 54), *dbeta = numbers(g * c, 55);
+        a.in = x;
+        a.dout = dy;
+        a.gamma = gamma;
+        a.din = way == 2 ? NULL : dx;
+        a.dgamma = dgamma;
+        a.dbeta = dbeta;
+        CHECK(run_guarded(&plan, &a));
+        int wrong = 0;
+        for (int64_t group = 0; group < g; group++) {
+            double mean[N], scale[N];
+#define AT(n, ch, s)                                                                                         \
+    (first ? ((n)*g * c + group * c + (ch)) * SPACE + (s) : ((n)*SPACE + (s)) * g * c + group * c + (ch))
+            for (int64_t n = 0; n < N; n++) {
+                double sum = 0, square = 0;
+                for (int64_t j = 0; j < c * SPACE; j++) {
+                    sum += x[AT(n, j / SPACE, j % SPACE)];
+                }
+                mean[n] = sum / (double)(c * SPACE);
+                for (int64_t j = 0; j < c * SPACE; j++) {
+                    const double v = x[AT(n, j / SPACE, j % SPACE)] - mean[n];
+                    square += v * v;
+                }
+                scale[n] = 1 / sqrt(square / (double)(c * SPACE) + 1e-5);
+            }
+            for (int64_t ch = 0; ch < c; ch++) {
+                double want[2] = {0, 0};
+                for (int64_t j = 0; j < N * SPACE; j++) {
+                    const int64_t at = AT(j / SPACE, ch, j % SPACE);
+                    want[0] += dy[at] * (x[at] - mean[j / SPACE]) * scale[j / SPACE];
+                    want[1] += dy[at];
+                }
+                wrong += !(fabs(dgamma[group * c + ch] - want[0]) <= 1e-4) +
+                         !(fabs(dbeta[group * c + ch] - want[1]) <= 1e-4);
+            }
+#undef AT
+        }
+        CHECK_MSG(wrong == 0, "%lld channels, way %d, %s: %d of dgamma and dbeta", (long long)c, way,
+                  first ? "channels first" : "channels last", wrong);
+        float *all[6] = {x, dy, gamma, dx, dgamma, dbeta};
+        for (int j = 0; j < 6; j++) {
+            free(all[j]);
+        }
+    }
+}
+
 int main(void)
 {
     test_begin("test_limits");
@@ -354,5 +545,8 @@ int main(void)
     test_choice_without_workspace();
     test_workspace_on_stack();
     test_long_strides();
+    test_many_threads();
+    test_most_threads();
+    test_wide_norms();
     return test_end();
 }

@@ -436,6 +436,115 @@ static void test_repeat(void)
     }
 }
 
+/* Values in texts: each member of a description is another number, and stands where it belongs. */
+static void test_values_in_texts(void)
+{
+    static const char *const archs[] = {"", "gfx942", "sm_90"};
+    const int64_t filter[3] = {3, 2, 1}, input[3] = {9, 8, 0}, none[3] = {0, 0, 0}, stride[3] = {2, 1, 0};
+    for (int i = 0; i < 3 * 5; i++) {
+        const ckconv_op op = (ckconv_op)(CKCONV_FWD + i % 5);
+        ckconv_device device = full_cpu(3);
+        ckconv_plan plan;
+        ckconv_error err;
+        problem p;
+        char text[2048], want[160];
+        memset(&p, 0, sizeof p);
+        p.op = op;
+        if (archs[i / 5][0]) {
+            CHECK_OK(ckconv_device_named(archs[i / 5], &device, &err), err);
+        }
+        ckconv_conv_desc *d = op == CKCONV_CONV_CONV_FWD ? &p.u.pair.conv0 : &p.u.conv;
+        if (is_norm(op)) {
+            ckconv_groupnorm_desc *n = &p.u.norm;
+            n->ndim = 2;
+            n->g = 4;
+            n->n = 2;
+            n->c = 6;
+            n->input[0] = 5;
+            n->input[1] = 7;
+            n->eps = 1e-5;
+            n->in.dtype = CKCONV_F16;
+            snprintf(want, sizeof want, "%s f16 G4 N2 C6 input 5x7: engine ", op_name(op));
+        } else {
+            test_layer(d, 2, 2, 3, 5, 7);
+            test_windows(d, filter, input, stride, none, none, none);
+            d->in.dtype = CKCONV_BF16;
+            d->wei.dtype = op == CKCONV_CONV_CONV_FWD ? CKCONV_BF16 : CKCONV_F32;
+            p.u.pair.k1 = op == CKCONV_CONV_CONV_FWD ? 11 : 0;
+            snprintf(want, sizeof want,
+                     "%s bf16/%s/bf16 G2 N3 K5 C7 filter 3x2 input 9x8 stride 2x1%s: engine ", op_name(op),
+                     op == CKCONV_CONV_CONV_FWD ? "bf16" : "f32",
+                     op == CKCONV_CONV_CONV_FWD ? " then G1 K11 filter 1x1" : "");
+        }
+        if (!CHECK_OK(plan_problem(&plan, &p, NULL, &device, &err), err)) {
+            continue;
+        }
+        ckconv_plan_describe(&plan, text, sizeof text);
+        CHECK_MSG(strncmp(text, want, strlen(want)) == 0, "'%s' does not begin with '%s'", text, want);
+        if (i / 5) {
+            snprintf(want, sizeof want,
+                     ", split_k %d, %d launch%s on %s, %lld blocks of %d threads, workspace %lld",
+                     (int)plan.split_k, (int)plan.launches, plan.launches == 1 ? "" : "es", archs[i / 5],
+                     (long long)plan.grid[0], (int)plan.block[0], (long long)plan.workspace_bytes);
+        } else {
+            snprintf(want, sizeof want,
+                     ", split_k %d, %d parallel loop%s, %lld work items on %d thread%s, workspace %lld",
+                     (int)plan.split_k, (int)plan.launches, plan.launches == 1 ? "" : "s",
+                     (long long)plan.grid[0], (int)plan.block[0], plan.block[0] == 1 ? "" : "s",
+                     (long long)plan.workspace_bytes);
+        }
+        CHECK_MSG(strstr(text, want) != NULL, "'%s' lacks '%s'", text, want);
+    }
+    /* types in errors */
+    static const struct {
+        ckconv_dtype in, wei, out, compute_in, compute_wei, dbias;
+        const char *instance, *arch;
+        ckconv_op op;
+        const char *words;
+    } wrong[] = {
+        {CKCONV_F16, CKCONV_F32, CKCONV_F16, 0, 0, 0, NULL, "", CKCONV_FWD, "f16, f32, f16"},
+        {CKCONV_I8, CKCONV_F16, CKCONV_F32, 0, 0, 0, NULL, "", CKCONV_FWD, "i8, f16, f32"},
+        {CKCONV_BF16, CKCONV_BF16, CKCONV_BF16, CKCONV_F16, CKCONV_F16, 0, NULL, "", CKCONV_FWD, "f16"},
+        {CKCONV_F16, CKCONV_F16, CKCONV_F16, 0, 0, CKCONV_BF16, NULL, "", CKCONV_BWD_WEIGHT,
+         "(f16, f16) or f32"},
+        {CKCONV_BF16, CKCONV_F32, CKCONV_BF16, 0, 0, CKCONV_F16, NULL, "", CKCONV_BWD_WEIGHT,
+         "(f32, bf16) or f32"},
+        {CKCONV_F64, CKCONV_F64, CKCONV_F64, 0, 0, 0, "gpu_mfma_fwd_128x128", "gfx942", CKCONV_FWD,
+         "the sums are f64, the instance's are f32"},
+        {CKCONV_F16, CKCONV_F16, CKCONV_F16, 0, 0, 0, "gpu_mfma_fwd_i8_128x128", "gfx942", CKCONV_FWD,
+         "the sums are f32, the instance's are i32"},
+        {CKCONV_I8, CKCONV_I8, CKCONV_I8, 0, 0, 0, "gpu_mfma_fwd_f32_64x64", "gfx942", CKCONV_FWD,
+         "the sums are i32, the instance's are f32"},
+        {CKCONV_F32, CKCONV_F32, CKCONV_F32, 0, 0, 0, "gpu_mfma_fwd_128x128", "gfx942", CKCONV_FWD,
+         "compute in f16, bf16, bf16x3 and fp8, not in f32 and f32"},
+        {CKCONV_F16, CKCONV_F16, CKCONV_F16, 0, CKCONV_F8E4M3, 0, "gpu_mfma_fwd_f32_64x64", "gfx942",
+         CKCONV_FWD, "compute in f32 and tf32, not in f16 and f8e4m3"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        ckconv_device device = full_cpu(1);
+        ckconv_conv_desc d;
+        ckconv_options o;
+        ckconv_plan plan;
+        ckconv_error err;
+        memset(&o, 0, sizeof o);
+        if (wrong[i].arch[0]) {
+            CHECK_OK(ckconv_device_named(wrong[i].arch, &device, &err), err);
+        }
+        test_layer(&d, 2, 1, 2, 64, 64);
+        test_windows(&d, filter, input, none, none, none, none);
+        d.in.dtype = wrong[i].in;
+        d.wei.dtype = wrong[i].wei;
+        d.out.dtype = wrong[i].out;
+        d.compute_in = wrong[i].compute_in;
+        d.compute_wei = wrong[i].compute_wei;
+        d.dbias = wrong[i].dbias;
+        o.instance = wrong[i].instance;
+        const ckconv_status status = ckconv_plan_conv(&plan, wrong[i].op, &d, &o, &device, &err);
+        CHECK_MSG(status != CKCONV_OK && strstr(err.text, wrong[i].words) != NULL,
+                  "row %d: status %d, '%s' lacks '%s'", (int)i, (int)status, err.text, wrong[i].words);
+    }
+}
+
 /* A plan holds the description with its defaults. */
 static void test_defaults(void)
 {
@@ -1696,6 +1805,7 @@ int main(void)
     test_layouts_follow();
     test_describe();
     test_describe_limit();
+    test_values_in_texts();
     test_limits();
     test_exact_workspace();
     test_split();

@@ -227,6 +227,51 @@ static void test_turns(void)
     }
 }
 
+/* Rows that are no whole pieces of 16 bytes, strided to strided in one type, with a gap after each row and
+   each image: every element arrives, gaps stay. */
+static void test_broken_rows(void)
+{
+    static const ckconv_dtype types[] = {CKCONV_F32, CKCONV_F16, CKCONV_I8, CKCONV_F64, CKCONV_BF16};
+    static const int64_t rows[][3] = {{5, 8, 8},    {5, 8, 16},  {3, 4, 4},    {6, 8, 8}, {7, 7, 8},
+                                      {12, 16, 16}, {9, 16, 16}, {20, 24, 32}, {5, 6, 6}, {17, 20, 18}};
+    for (int i = 0; i < 10 * 5 * 3; i++) {
+        const int64_t *row = rows[i / 15], offset = i % 3 == 2 ? 1 : 0;
+        const ckconv_dtype type = types[i / 3 % 5];
+        const int64_t length[6] = {1, 2, row[0], 3, 4, 1};
+        ckconv_tensor desc[2];
+        test_tensor t[2];
+        ckconv_error err;
+        int wrong = 0;
+        for (int j = 0; j < 2; j++) {
+            const int64_t pixel = row[1 + j], line = 4 * pixel + (i % 3 == 1 ? 8 : 0);
+            const int64_t stride[6] = {3 * line * 3, 3 * line + 16, 1, line, pixel, 0};
+            memset(&desc[j], 0, sizeof desc[j]);
+            desc[j].dtype = type;
+            desc[j].layout = CKCONV_STRIDED;
+            memcpy(desc[j].stride, stride, 5 * sizeof stride[0]);
+            test_tensor_make(&t[j], type, 5, length, stride, (size_t)offset * test_size(type));
+        }
+        double *x = test_doubles(t[0].count), *y = test_doubles(t[0].count);
+        for (int64_t j = 0; j < t[0].count; j++) {
+            x[j] = (double)(j % 61 - 30);
+        }
+        test_scatter(&t[0], x);
+        CHECK_OK(move(2, length, &desc[0], test_data(&t[0]), &desc[1], test_data(&t[1]), &err), err);
+        test_gather(&t[1], y);
+        for (int64_t j = 0; j < t[0].count; j++) {
+            wrong += x[j] != y[j];
+        }
+        CHECK_MSG(wrong == 0 && test_guards_intact(&t[1].buffer) && test_gaps_intact(&t[1]),
+                  "%s, rows of %lld, pixels %lld and %lld apart: %d elements of %lld are wrong, or a gap is",
+                  ckconv_dtype_name(type), (long long)row[0], (long long)row[1], (long long)row[2], wrong,
+                  (long long)t[0].count);
+        free(x);
+        free(y);
+        test_tensor_free(&t[0]);
+        test_tensor_free(&t[1]);
+    }
+}
+
 /* There and back gives the same bits when the type on the way is at least as wide. */
 static void test_round_trip(void)
 {
@@ -383,6 +428,7 @@ int main(void)
     test_all_pairs();
     test_tiles();
     test_turns();
+    test_broken_rows();
     test_round_trip();
     test_defaults();
     test_refusals();

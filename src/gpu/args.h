@@ -19,6 +19,7 @@
 #define CKCI_NEAR_AMD_PIXELS 192
 #define CKCI_NEAR_AMD_POSITIONS 128
 #define CKCI_NEAR_PITCH 144
+enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables */
 
 /* What blocks of matrix_stem hold: pairs of a reduction in fwd, bytes of weights and columns in bwd_data,
    bytes of pixels (on NVIDIA or not), positions of bwd_weight. */
@@ -297,6 +298,11 @@ typedef struct ckci_gpu_depth_box {
 /* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
 enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 
+/* LDS of bwd_weight that walks down planes of f32 with filters of 3 x 3 and 5 x 5 (NVIDIA). */
+enum { CKCI_DEPTH_WALK_LDS = 106528 };
+
+/* narrow: bytes of LDS of a block. */
+enum { CKCI_NARROW_LDS = 55296 };
 /* pixel: rows of a block. */
 enum { CKCI_PIXEL_ROWS = 4 };
 

@@ -111,8 +111,9 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
         const ckci_tensor *t = i == 0 ? &k->a : weight ? &k->b : &k->o.t;
         fits = fits && ckci_span(t) <= INT32_MAX;
     }
-    /* rows on their way lie in LDS there */
-    fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
+    /* rows on their way lie in LDS there; most of them in f32, channels first */
+    const int32_t lds = weight && planes && k->a.dtype == CKCONV_F32 && f < 7 ? CKCI_DEPTH_WALK_LDS : 101376;
+    fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= lds);
     return fits ? f : 0;
 }
 

@@ -114,7 +114,8 @@ CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_devi
         k->planes = 0;
     }
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
-    int fits = ckci_matrix_family(device) != 0 && (k->a.dtype == CKCONV_F16 || k->a.dtype == CKCONV_BF16) &&
+    int fits = ckci_matrix_family(device) != 0 && device->lds_bytes >= CKCI_DEPTH_BOX_BYTES &&
+               (k->a.dtype == CKCONV_F16 || k->a.dtype == CKCONV_BF16) &&
                k->b.dtype == k->a.dtype && (weight || !k->full) && z->filter == 1 && z->stride == 1 &&
                z->pad == 0 && z->length == z->read_len && x->stride == 1 && y->stride == 1 &&
                x->dilation == 1 && y->dilation == 1;

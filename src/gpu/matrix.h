@@ -369,6 +369,17 @@ CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32
     return tables + (nvidia ? ckci_max(stages * 128 * rows, sums) : ckci_max(64 * rows, 18432));
 }
 
+/* LDS that a launch asks for. Where operands are read across, rows come by 64. */
+CKCI_FN int64_t ckci_matrix_asks(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
+{
+    int64_t lds = ckci_matrix_lds(device, op, tile_m, tile_n);
+    if (device->kind != CKCONV_DEVICE_NVIDIA) {
+        return lds;
+    }
+    lds += op == CKCONV_FWD ? 0 : 3 * 128 * ckci_max(64 - ckci_min(tile_m, tile_n), 0);
+    return ckci_ceil_div(lds, 1024) * 1024;
+}
+
 /* What all matrix plans share: groups merged, types and alignment checked. */
 CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                         const ckci_gpu_tile *tile, ckci_matrix *m, ckconv_error *err)
@@ -413,7 +424,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = own == CKCI_TILE_SINGLE || own == CKCI_TILE_DOUBLE ? 1 : ckci_matrix_merge(p);
     m->tile = tile;
-    int64_t lds = ckci_matrix_lds(device, p->op, m->tile->rows, m->tile->columns);
+    int64_t lds = ckci_matrix_asks(device, p->op, m->tile->rows, m->tile->columns);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
                          CKCI_LL(lds), device->arch, (int)device->lds_bytes);

@@ -36,12 +36,14 @@ CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *d
                          ckconv_element_name(p->t[ckci_written(p->op)].op.kind));
     }
     int steps = p->stride[0] > 1 || p->stride[1] > 1 || p->stride[2] > 1;
-    if (p->filter[1] * p->filter[2] > 9 || device->lds_bytes < 65536 || (p->op == CKCONV_BWD_DATA && steps) ||
+    const int32_t lds = device->kind == CKCONV_DEVICE_NVIDIA ? CKCI_NEAR_NVIDIA_LDS : 65536;
+    if (p->filter[1] * p->filter[2] > 9 || device->lds_bytes < lds || (p->op == CKCONV_BWD_DATA && steps) ||
         m->terms > 1 || !touch) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "near takes up to 9 taps in a plane, no stride in bwd_data, channels of all groups side by "
-            "side, and 64 KiB of LDS");
+            "side, and %d bytes of LDS",
+            (int)lds);
     }
     m->conv = *p;
     m->merge = merge;

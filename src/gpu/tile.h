@@ -247,10 +247,12 @@ CKCI_FN ckconv_status ckci_few_columns(const ckci_conv *p, const ckconv_device *
     }
     int64_t patch = pitch * (k->part + span_y);
     if (k->columns > 4 || k->red % 4 != 0 || d[1].read_step != 1 || d[2].read_step != 1 || patch > 1472 ||
-        flat > 64 || !ckci_vector_loads(&k->a, 2, k->red)) {
+        flat > 64 || device->lds_bytes < CKCI_NARROW_LDS || !ckci_vector_loads(&k->a, 2, k->red)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "narrow kernels take 4 written channels per group, steps of 1 in the tensor that is "
-                         "read, whose channels are last, aligned and a multiple of 4, and small filters");
+                         "read, whose channels are last, aligned and a multiple of 4, small filters and %d "
+                         "bytes of LDS",
+                         (int)CKCI_NARROW_LDS);
     }
     int64_t positions, beyond[3];
     ckci_image(p, &positions, beyond);

@@ -311,6 +311,7 @@ template <int ASYNC> struct ckci_k_near_lds {
     ckci_k_near_spot pixel[ASYNC ? 1 : CKCI_NEAR_AMD_PIXELS]; /* of which threads copy eight channels each */
     ckci_k_near_spot position[ASYNC ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS];
 };
+static_assert(sizeof(ckci_k_near_lds<1>) == CKCI_NEAR_NVIDIA_LDS, "what the planner asks a device for");
 
 /* A region: its first position, how much of it there is. */
 struct ckci_k_near_region {

@@ -19,6 +19,7 @@ struct ckci_k_narrow {
         ckci_k_quad a[2][PATCH];
         ckci_k_quad w[FLAT][8];
     };
+    static_assert(sizeof(lds) == CKCI_NARROW_LDS, "what the planner asks a device for");
 
     /* Where the block's patch begins, and its extent with the rim. */
     struct window {
