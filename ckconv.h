@@ -748,6 +748,9 @@ CKCONV_API void ckconv_device_cpu(ckconv_device *device);
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *device, ckconv_error *err);
 CKCONV_API int32_t ckconv_device_count(void); /* GPUs; 0 without device code */
+/* What a report about a GPU should say: its name, target, clocks, memory, the versions of driver and runtime
+   and the compiler of its kernels; empty for a CPU. Returns the full length, as snprintf does. */
+CKCONV_API size_t ckconv_device_text(const ckconv_device *device, char *text, size_t size);
 
 /* Memory and time of a GPU for programs that include no HIP or CUDA header. For CPU facts they use the host's
    malloc and memcpy, so that one program serves both. open makes the device current; alloc, copy, fill, free
@@ -1975,8 +1978,8 @@ extern "C" {
   >>core-base
   What every room may use: how a call fails, and how that is passed on. A failure is a status and, where the
   caller gave an error to fill, a text that names the argument, its value and what is allowed. Every failure
-  goes through ckci_fail, so that no status is without a text; CKCI_TRY hands it up. Nothing is printed and
-  nothing exits.
+  goes through ckci_fail, so that no status is without a text; CKCI_TRY hands it up. Texts that callers hold
+  are written piece by piece. Nothing is printed and nothing exits.
 */
 /* Bytes on a thread's stack that take the place of workspace; buffers of group norms are parts of it, too. */
 #ifdef CKCONV_STACK_BYTES
@@ -2028,6 +2031,25 @@ CKCI_FN int ckci_same_text(const char *a, const char *b)
         }                                                                                                    \
     } while (0)
 #define CKCI_LL(x) ((long long)(x))
+
+/* Append to a text that may be cut; returns the length it would have. */
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
+{
+    char piece[256];
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(piece, sizeof piece, format, list);
+    va_end(list);
+    const size_t length = n < 0 ? 0 : n < (int)sizeof piece ? (size_t)n : sizeof piece - 1;
+    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
+        text[at + i] = piece[i];
+    }
+    if (size > 0) {
+        text[at + length < size ? at + length : size - 1] = 0;
+    }
+    return at + length;
+}
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -22699,6 +22721,12 @@ CKCONV_API int32_t ckconv_device_count(void)
     return 0;
 }
 
+CKCONV_API size_t ckconv_device_text(const ckconv_device *device, char *text, size_t size)
+{
+    return ckci_append(text, text ? size : 0, 0, "%s",
+                       device && device->kind != CKCONV_DEVICE_CPU ? "this build holds no GPU code" : "");
+}
+
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
 {
     if (device) {
@@ -22731,6 +22759,34 @@ CKCONV_API int32_t ckconv_device_count(void)
 {
     int count = 0;
     return ckci_count_gpus("", &count, NULL) == CKCONV_OK ? count : 0;
+}
+
+CKCONV_API size_t ckconv_device_text(const ckconv_device *device, char *text, size_t size)
+{
+    ckci_gpu_properties prop;
+    int clock = 0, memory = 0, bits = 0, driver = 0, runtime = 0;
+    size = text ? size : 0;
+    if (!device || device->kind == CKCONV_DEVICE_CPU) {
+        return ckci_append(text, size, 0, "%s", "");
+    }
+    memset(&prop, 0, sizeof prop);
+    const int ordinal = device->ordinal, code = (int)CKCI_GPU(GetDeviceProperties)(&prop, ordinal);
+    if (code != 0) {
+        ckconv_error err;
+        (void)ckci_gpu_status(code, "device properties", CKCONV_ERR_NO_DEVICE, &err);
+        return ckci_append(text, size, 0, "%s", err.text);
+    }
+    (void)CKCI_GPU(DeviceGetAttribute)(&clock, CKCI_GPU_CLOCK, ordinal);
+    (void)CKCI_GPU(DeviceGetAttribute)(&memory, CKCI_GPU_MEMORY_CLOCK, ordinal);
+    (void)CKCI_GPU(DeviceGetAttribute)(&bits, CKCI_GPU_MEMORY_BITS, ordinal);
+    (void)CKCI_GPU(DriverGetVersion)(&driver);
+    (void)CKCI_GPU(RuntimeGetVersion)(&runtime);
+    (void)CKCI_GPU(GetLastError)(); /* of a fact that this runtime does not tell: 0 stands for it */
+    const char *target = CKCI_GPU_TARGET(prop)[0] ? CKCI_GPU_TARGET(prop) : device->arch;
+    size_t at = ckci_append(text, size, 0, "%.100s, target %.100s", CKCI_GPU_NAME(prop), target);
+    at = ckci_append(text, size, at, "; %d MHz, memory of %d MHz and %d bits; driver %d, runtime %d",
+                     clock / 1000, memory / 1000, bits, driver, runtime);
+    return ckci_append(text, size, at, "; compiled by %s", CKCI_GPU_COMPILED);
 }
 
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
@@ -23451,25 +23507,6 @@ CKCONV_API ckconv_status ckconv_plan_launches(const ckconv_plan *plan, const ckc
   buffer ends and always end with 0. Names of kernels come from the launches that a run would make, so that
   they cannot differ from it. It reads a plan and changes nothing.
 */
-/* Append to a text that may be cut; returns the length it would have. */
-CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
-CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
-{
-    char piece[256];
-    va_list list;
-    va_start(list, format);
-    int n = vsnprintf(piece, sizeof piece, format, list);
-    va_end(list);
-    size_t length = n < 0 ? 0 : ckci_min(n, (int64_t)sizeof piece - 1) > 0 ? (size_t)ckci_min(n, 255) : 0;
-    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
-        text[at + i] = piece[i];
-    }
-    if (size > 0) {
-        text[at + length < size ? at + length : size - 1] = 0;
-    }
-    return at + length;
-}
-
 CKCI_FN size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
                                  int32_t ndim)
 {
@@ -24753,6 +24790,12 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_GPU
 #undef CKCI_GPU_UNITS
 #undef CKCI_GPU_WAVE
+#undef CKCI_GPU_CLOCK
+#undef CKCI_GPU_MEMORY_CLOCK
+#undef CKCI_GPU_MEMORY_BITS
+#undef CKCI_GPU_NAME
+#undef CKCI_GPU_TARGET
+#undef CKCI_GPU_COMPILED
 #endif
 #undef CKCI_GPU_COMPILER
 #ifdef CKCI_PRECISE

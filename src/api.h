@@ -744,6 +744,9 @@ CKCONV_API void ckconv_device_cpu(ckconv_device *device);
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *device, ckconv_error *err);
 CKCONV_API int32_t ckconv_device_count(void); /* GPUs; 0 without device code */
+/* What a report about a GPU should say: its name, target, clocks, memory, the versions of driver and runtime
+   and the compiler of its kernels; empty for a CPU. Returns the full length, as snprintf does. */
+CKCONV_API size_t ckconv_device_text(const ckconv_device *device, char *text, size_t size);
 
 /* Memory and time of a GPU for programs that include no HIP or CUDA header. For CPU facts they use the host's
    malloc and memcpy, so that one program serves both. open makes the device current; alloc, copy, fill, free

@@ -2,8 +2,8 @@
   >>core-base
   What every room may use: how a call fails, and how that is passed on. A failure is a status and, where the
   caller gave an error to fill, a text that names the argument, its value and what is allowed. Every failure
-  goes through ckci_fail, so that no status is without a text; CKCI_TRY hands it up. Nothing is printed and
-  nothing exits.
+  goes through ckci_fail, so that no status is without a text; CKCI_TRY hands it up. Texts that callers hold
+  are written piece by piece. Nothing is printed and nothing exits.
 */
 #pragma once
 #include "core/platform.h"
@@ -58,3 +58,22 @@ CKCI_FN int ckci_same_text(const char *a, const char *b)
         }                                                                                                    \
     } while (0)
 #define CKCI_LL(x) ((long long)(x))
+
+/* Append to a text that may be cut; returns the length it would have. */
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
+CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
+{
+    char piece[256];
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(piece, sizeof piece, format, list);
+    va_end(list);
+    const size_t length = n < 0 ? 0 : n < (int)sizeof piece ? (size_t)n : sizeof piece - 1;
+    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
+        text[at + i] = piece[i];
+    }
+    if (size > 0) {
+        text[at + length < size ? at + length : size - 1] = 0;
+    }
+    return at + length;
+}

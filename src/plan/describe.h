@@ -7,25 +7,6 @@
 #pragma once
 #include "plan/run.h"
 
-/* Append to a text that may be cut; returns the length it would have. */
-CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...) CKCI_PRINTF(4, 5);
-CKCI_FN size_t ckci_append(char *text, size_t size, size_t at, const char *format, ...)
-{
-    char piece[256];
-    va_list list;
-    va_start(list, format);
-    int n = vsnprintf(piece, sizeof piece, format, list);
-    va_end(list);
-    size_t length = n < 0 ? 0 : ckci_min(n, (int64_t)sizeof piece - 1) > 0 ? (size_t)ckci_min(n, 255) : 0;
-    for (size_t i = 0; i < length && at + i + 1 < size; i++) {
-        text[at + i] = piece[i];
-    }
-    if (size > 0) {
-        text[at + length < size ? at + length : size - 1] = 0;
-    }
-    return at + length;
-}
-
 CKCI_FN size_t ckci_append_sizes(char *text, size_t size, size_t at, const char *label, const int64_t *v,
                                  int32_t ndim)
 {
