@@ -254,7 +254,7 @@ $(B)/test/merged/ckconv.o: tests/impl.c $(HEADERS) $(B)/openmp
 $(B)/test/sanitized/ckconv.o: tests/impl.c $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
 	$(CC) $(SANITIZER_FLAGS) $(OPENMP) -Isrc -c $< -o $@
-$(B)/test/main/%.o: tests/%.c $(SOURCES) $(wildcard tests/*.h) $(B)/openmp
+$(B)/test/main/%.o: tests/%.c $(SOURCES) $(wildcard tests/*.h) examples/fit.h $(B)/openmp
 	@mkdir -p $(@D)
 	$(CC) $(TESTFLAGS) $(OPENMP) -Isrc -Itests -c $< -o $@
 $(B)/test/sanitized/%.o: tests/%.c $(SOURCES) $(wildcard tests/*.h) $(B)/openmp

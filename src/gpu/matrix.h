@@ -476,18 +476,19 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     }
     slow *= amd ? 1 : 8 / (double)ckci_matrix_chunk(m->type);
     double area = side * size, share = (double)blocks / (side * units);
-    double rounds = share > (amd ? 6 : 16) ? share : ceil(share), once = 1700 + area * .125 * rates.bytes;
+    double rounds = share > (amd ? 6 : 16) ? share : ceil(share),
+           once = 1700 * rates.round + area * .125 * rates.bytes;
     if (op == CKCONV_BWD_WEIGHT && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
-        once = 1300 + size * .038 * rates.bytes + (m->l.a.conv.stream ? 0 : 2500);
+        once = 1300 * rates.round + size * .038 * rates.bytes + (m->l.a.conv.stream ? 0 : 2500 * rates.round);
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
-        return rounds * once * rates.round + most * size * red / 64 * .022 * slow * rates.matrix;
+        return rounds * once + most * size * red / 64 * .022 * slow * rates.matrix;
     }
-    return rounds * (once * rates.round + red / 64 * area * .022 * slow * rates.matrix);
+    return rounds * (once + red / 64 * area * .022 * slow * rates.matrix);
 }
 
 /* May groups of waves go from one tile into the next? If all have as many steps; or where phases differ, if

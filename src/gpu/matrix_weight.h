@@ -41,6 +41,7 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
     if (parts > split) {
         return 1e300;
     }
+    const ckci_rates rates = ckci_device_rates(device, m->type);
     share->steps = (int32_t)steps;
     share->part = (int32_t)part;
     share->rest = (int32_t)(items % side);
@@ -51,7 +52,7 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
     share->by_rows = ckci_make_divisor(m->tile->rows);
     share->by_columns = ckci_make_divisor(m->tile->columns);
     return ckci_matrix_cost(device, m, side, 64. * (double)(part + 1)) +
-           (touched - 1) * (1700 + size * .125) * ckci_device_rates(device, m->type).round +
+           (touched - 1) * (1700 * rates.round + size * .125 * rates.bytes) +
            ckci_sums_cost(device, 2, (int64_t)((double)(side + tiles) * size * 2));
 }
 
