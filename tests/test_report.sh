@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_report.sh - bench/amd.sh without a GPU, and on a simulated one: every section is there, a failure is told
+# test_report.sh - bench/amd.sh without a GPU and on a simulated one: all sections, and failures that are told
 # SPDX-License-Identifier: MIT
 #
 # From the environment: BUILD (folder of the programs ckconv and ckconv-sim, default build).
