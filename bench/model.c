@@ -114,6 +114,11 @@ static int run(const char *table, const char *target, const char *dtype, int fir
         fprintf(stderr, "model: %s\n", file ? err.text : "no such table");
         return 2;
     }
+    if (!plans && !ckci_find_figures(device.arch, device.compute_units)) {
+        fprintf(stderr, "model: %s has no figures in core/target.h\n", target);
+        fclose(file);
+        return 2;
+    }
     const ckconv_dtype type = !strcmp(dtype, "f16")    ? CKCONV_F16
                               : !strcmp(dtype, "bf16") ? CKCONV_BF16
                                                        : CKCONV_F32;
