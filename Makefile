@@ -19,6 +19,8 @@
 ##                     (DESTDIR=folder is put before it; LIBDIR=PREFIX/lib)
 ##   make dist         build/ckconv-VERSION.tar.gz: headers, one file, licence, checksums
 ##   make bench        speed over bench/cases.tsv, beside oneDNN where libdnnl-dev is installed
+##   make bench-amd    on a machine with an AMD GPU: tests, tables, networks and the fit of modelled times, as
+##                     one file to send back, build/report.txt
 ##   make clean        removes build/
 ##
 ##   CC=clang          compiler (cc)           CFLAGS=-O2   its flags (-O3); -fopenmp is added where it works
@@ -254,7 +256,7 @@ $(B)/test/merged/ckconv.o: tests/impl.c $(HEADERS) $(B)/openmp
 $(B)/test/sanitized/ckconv.o: tests/impl.c $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
 	$(CC) $(SANITIZER_FLAGS) $(OPENMP) -Isrc -c $< -o $@
-$(B)/test/main/%.o: tests/%.c $(SOURCES) $(wildcard tests/*.h) $(B)/openmp
+$(B)/test/main/%.o: tests/%.c $(SOURCES) $(wildcard tests/*.h) examples/fit.h $(B)/openmp
 	@mkdir -p $(@D)
 	$(CC) $(TESTFLAGS) $(OPENMP) -Isrc -Itests -c $< -o $@
 $(B)/test/sanitized/%.o: tests/%.c $(SOURCES) $(wildcard tests/*.h) $(B)/openmp
@@ -370,6 +372,7 @@ needs_of_test_install.sh := lib single $(foreach e,$(filter-out hello,$(EXAMPLES
 needs_of_test_python.sh := $(B)/libckconv.so $(B)/_ckconv_fast.abi3.so
 needs_of_test_parallel.sh := $(B)/train_digits $(B)/train_digits_parallel $(B)/test/sim/ckconv.o
 needs_of_test_driver.sh := $(B)/ckconv $(B)/ckconv-sim
+needs_of_test_report.sh := $(B)/ckconv $(B)/ckconv-sim
 needs_of_test_compile.sh := single
 needs_of_test_readme.sh := $(MAIN_OBJECT) $(B)/test/sim/ckconv.o
 folder_of = $(firstword $(subst :, ,$(firstword $(subst /, ,$1))))
@@ -411,6 +414,11 @@ bench: $(B)/ckconv
 	    echo 'bench: without oneDNN (it needs a C++ compiler, libdnnl-dev and GPU=none)'; \
 	    $(B)/ckconv bench --cases bench/cases.tsv $(BENCH); \
 	fi
+
+# All that a machine with an AMD GPU can tell, in one file.
+.PHONY: bench-amd
+bench-amd: $(B)/ckconv $(if $(filter none,$(GPU)),,$(GPU_TESTS:%=$(B)/test/gpu/%) $(B)/test/gpu/test_sums)
+	@BUILD=$(B) sh bench/amd.sh $(if $(filter none,$(GPU)),,$(GPU_TESTS:%=$(B)/test/gpu/%) $(B)/test/gpu/test_sums)
 
 clean:
 	rm -rf $(B)

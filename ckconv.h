@@ -446,8 +446,19 @@ typedef struct ckconv_device {
     int32_t wave_size;     /* GPU: 32 or 64 */
     int32_t compute_units; /* GPU */
     int32_t lds_bytes;     /* GPU: LDS (shared memory) per block, 48 KiB or more */
-    int32_t reserved[3];
+    float costs[5];        /* GPU: corrections of modelled times, factors by CKCONV_COST_...; 0: 1 */
+    int32_t reserved[2];
 } ckconv_device;
+/* What a time is spent on: a launch, bytes through memory, multiply-adds outside the matrix unit and on it,
+   and what blocks take to begin and end. */
+enum {
+    CKCONV_COST_LAUNCH = 0,
+    CKCONV_COST_BYTES = 1,
+    CKCONV_COST_FMA = 2,
+    CKCONV_COST_MATRIX = 3,
+    CKCONV_COST_ROUND = 4,
+    CKCONV_COSTS = 5
+};
 enum { CKCONV_DEVICE_CPU = 0, CKCONV_DEVICE_AMD = 1, CKCONV_DEVICE_NVIDIA = 2 };
 enum {
     CKCONV_CPU_AVX2 = 1,       /* with FMA */
@@ -657,6 +668,15 @@ CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args 
                                      size_t workspace_bytes, void *stream, int32_t repeats,
                                      ckconv_choice *choices, int32_t capacity, int32_t *count,
                                      ckconv_error *err);
+/* Corrections of a device's modelled times as text, one line each: "# comment", or a name (launch, bytes,
+   fma, matrix, round) and a factor from 1/64 to 64; and back, where names without a line become 0.
+   `ckconv find --fit` writes it from measured times. An error names the line. to_text returns the full
+   length, as snprintf does. */
+CKCONV_API size_t ckconv_costs_to_text(const ckconv_device *device, char *text, size_t size);
+CKCONV_API ckconv_status ckconv_costs_from_text(ckconv_device *device, const char *text, ckconv_error *err);
+/* The time that the planner expects of a run, as it compared this plan with others: from figures and, on an
+   H100, measurements; a guess elsewhere, the better for corrections. -1: engine ref, or no plan. */
+CKCONV_API double ckconv_plan_seconds(const ckconv_plan *plan);
 /* The plan of a choice. */
 CKCONV_API ckconv_status ckconv_plan_choice(ckconv_plan *plan, const ckconv_plan *base,
                                             const ckconv_choice *choice, ckconv_error *err);
@@ -728,6 +748,9 @@ CKCONV_API void ckconv_device_cpu(ckconv_device *device);
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *device, ckconv_error *err);
 CKCONV_API int32_t ckconv_device_count(void); /* GPUs; 0 without device code */
+/* What a report about a GPU should say: its name, target, clocks, memory, the versions of driver and runtime
+   and the compiler of its kernels; empty for a CPU. Returns the full length, as snprintf does. */
+CKCONV_API size_t ckconv_device_text(const ckconv_device *device, char *text, size_t size);
 
 /* Memory and time of a GPU for programs that include no HIP or CUDA header. For CPU facts they use the host's
    malloc and memcpy, so that one program serves both. open makes the device current; alloc, copy, fill, free
@@ -776,6 +799,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)
 #pragma push_macro("A")
 #undef A
+#pragma push_macro("A100")
+#undef A100
 #pragma push_macro("ACCUMULATE")
 #undef ACCUMULATE
 #pragma push_macro("ACROSS")
@@ -818,10 +843,16 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ASYNC
 #pragma push_macro("B")
 #undef B
+#pragma push_macro("B200")
+#undef B200
+#pragma push_macro("B300")
+#undef B300
 #pragma push_macro("BACK")
 #undef BACK
 #pragma push_macro("BACK_HALF")
 #undef BACK_HALF
+#pragma push_macro("BC250")
+#undef BC250
 #pragma push_macro("BEFORE")
 #undef BEFORE
 #pragma push_macro("BESIDE")
@@ -988,6 +1019,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef GATHER_PLANES_
 #pragma push_macro("GATHER_SUMS")
 #undef GATHER_SUMS
+#pragma push_macro("GB10")
+#undef GB10
 #pragma push_macro("GELU")
 #undef GELU
 #pragma push_macro("GELU_BWD")
@@ -1014,6 +1047,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef GUARDS
 #pragma push_macro("H")
 #undef H
+#pragma push_macro("H100")
+#undef H100
 #pragma push_macro("HALF")
 #undef HALF
 #pragma push_macro("HALVES")
@@ -1022,6 +1057,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef HARDSIGMOID
 #pragma push_macro("HARDSWISH")
 #undef HARDSWISH
+#pragma push_macro("HEART")
+#undef HEART
 #pragma push_macro("HELD")
 #undef HELD
 #pragma push_macro("HIGH")
@@ -1238,6 +1275,12 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ROWS
 #pragma push_macro("RP")
 #undef RP
+#pragma push_macro("RTX4090")
+#undef RTX4090
+#pragma push_macro("RTX5090")
+#undef RTX5090
+#pragma push_macro("RTXA6000")
+#undef RTXA6000
 #pragma push_macro("RUN")
 #undef RUN
 #pragma push_macro("S")
@@ -1386,12 +1429,16 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef UNFUSED
 #pragma push_macro("UNIT")
 #undef UNIT
+#pragma push_macro("UNITS")
+#undef UNITS
 #pragma push_macro("UNLESS_DBIAS")
 #undef UNLESS_DBIAS
 #pragma push_macro("USUAL")
 #undef USUAL
 #pragma push_macro("V")
 #undef V
+#pragma push_macro("V100")
+#undef V100
 #pragma push_macro("VECTOR")
 #undef VECTOR
 #pragma push_macro("VECTORS")
@@ -1963,8 +2010,8 @@ extern "C" {
   >>core-base
   What every room may use: how a call fails, and how that is passed on. A failure is a status and, where the
   caller gave an error to fill, a text that names the argument, its value and what is allowed. Every failure
-  goes through ckci_fail, so that no status is without a text; CKCI_TRY hands it up. Nothing is printed and
-  nothing exits.
+  goes through ckci_fail, so that no status is without a text; CKCI_TRY hands it up. Texts that callers hold
+  are written piece by piece. Nothing is printed and nothing exits.
 */
 /* Bytes on a thread's stack that take the place of workspace; buffers of group norms are parts of it, too. */
 #ifdef CKCONV_STACK_BYTES
@@ -2732,7 +2779,7 @@ typedef struct ckci_tensor {
   The one table of architectures. Planner, kernels, runtime and tests read it; nothing else knows a name. A
   row is all that is known of one before a device is asked: vendor, matrix unit, wave, LDS, quirks of its
   compilers. A name without a row is planned with portable kernels, so that new GPUs run before they are
-  known.
+  known. A second table has what devices do in a second, for the costs of gpu/costs.h and for roofs.
 */
 /* One row for each architecture holds all that host, kernels and tests know of it: name, vendor, matrix
    unit, threads of a wave, compute units of a typical device, bytes of LDS that one block may ask for
@@ -2784,6 +2831,65 @@ typedef struct ckci_tensor {
     X(sm_120, NVIDIA, MMA, 32, 170, 101376, NONE)                                                            \
     X(sm_121, NVIDIA, MMA, 32, 48, 101376, NONE)
 
+/* Devices, of each architecture the one that ckconv_device_named describes first: architecture, name,
+   compute units, MHz (boost), GB/s of memory, bytes of LDS that a unit reads in a clock, and multiply-adds
+   that a unit does in a clock: f32 outside the matrix unit (with two in an instruction where there are
+   such), and on it f16 and bf16, bytes (i8, fp8), f32 and f64, dense, with f32 sums; 0: none. Where from:
+   READ, all of it but LDS from pages of vendors or reviewers that were looked up for this table; UNITS, the
+   units from AMD's table of GPU specifications (rocm.docs.amd.com), the rest from data sheets and ISA
+   documents by heart; HEART, all of it so, and the first to doubt. gfx1250 has no row: its units and clock
+   are not published. */
+#define CKCI_FIGURES(X)                                                                                      \
+    X(gfx900, RadeonInstinctMI25, 64, 1500, 484, 128, 64, 0, 0, 0, 0, UNITS)                                 \
+    X(gfx906, InstinctMI50, 60, 1725, 1024, 128, 64, 0, 0, 0, 0, UNITS)                                      \
+    X(gfx908, InstinctMI100, 120, 1502, 1229, 128, 64, 512, 512, 128, 0, UNITS)                              \
+    X(gfx90a, InstinctMI210, 104, 1700, 1638, 128, 128, 512, 512, 128, 128, UNITS)                           \
+    X(gfx90a, InstinctMI250X_half, 110, 1700, 1638, 128, 128, 512, 512, 128, 128, UNITS)                     \
+    X(gfx90c, RadeonVega8, 8, 2000, 51, 128, 64, 0, 0, 0, 0, HEART)                                          \
+    X(gfx940, InstinctMI300A, 228, 2100, 5300, 128, 128, 1024, 2048, 128, 128, UNITS)                        \
+    X(gfx941, InstinctMI300X, 304, 2100, 5300, 128, 128, 1024, 2048, 128, 128, UNITS)                        \
+    X(gfx942, InstinctMI300X, 304, 2100, 5300, 128, 128, 1024, 2048, 128, 128, READ)                         \
+    X(gfx942, InstinctMI300A, 228, 2100, 5300, 128, 128, 1024, 2048, 128, 128, UNITS)                        \
+    X(gfx950, InstinctMI355X, 256, 2400, 8000, 256, 128, 2048, 4096, 128, 64, READ)                          \
+    X(gfx1010, RadeonRX5700XT, 40, 1905, 448, 128, 64, 0, 0, 0, 0, HEART)                                    \
+    X(gfx1011, RadeonProV520, 36, 1600, 512, 128, 64, 0, 0, 0, 0, HEART)                                     \
+    X(gfx1012, RadeonRX5500XT, 22, 1845, 224, 128, 64, 0, 0, 0, 0, HEART)                                    \
+    X(gfx1013, BC250, 24, 2000, 448, 128, 64, 0, 0, 0, 0, HEART)                                             \
+    X(gfx1030, RadeonRX6900XT, 80, 2250, 512, 128, 64, 0, 0, 0, 0, HEART)                                    \
+    X(gfx1030, RadeonRX6800, 60, 2105, 512, 128, 64, 0, 0, 0, 0, HEART)                                      \
+    X(gfx1031, RadeonRX6700XT, 40, 2581, 384, 128, 64, 0, 0, 0, 0, HEART)                                    \
+    X(gfx1032, RadeonRX6600XT, 32, 2589, 256, 128, 64, 0, 0, 0, 0, HEART)                                    \
+    X(gfx1033, VanGogh, 8, 1600, 88, 128, 64, 0, 0, 0, 0, HEART)                                             \
+    X(gfx1034, RadeonRX6500XT, 16, 2815, 144, 128, 64, 0, 0, 0, 0, HEART)                                    \
+    X(gfx1035, Radeon680M, 12, 2400, 102, 128, 64, 0, 0, 0, 0, HEART)                                        \
+    X(gfx1036, Radeon610M, 2, 2200, 83, 128, 64, 0, 0, 0, 0, HEART)                                          \
+    X(gfx1100, RadeonRX7900XTX, 96, 2500, 960, 128, 128, 256, 256, 0, 0, READ)                               \
+    X(gfx1100, RadeonRX7900XT, 84, 2400, 800, 128, 128, 256, 256, 0, 0, READ)                                \
+    X(gfx1100, RadeonRX7900GRE, 80, 2245, 576, 128, 128, 256, 256, 0, 0, HEART)                              \
+    X(gfx1101, RadeonRX7800XT, 60, 2430, 624, 128, 128, 256, 256, 0, 0, HEART)                               \
+    X(gfx1101, RadeonRX7700XT, 54, 2544, 432, 128, 128, 256, 256, 0, 0, HEART)                               \
+    X(gfx1102, RadeonRX7600, 32, 2655, 288, 128, 128, 256, 256, 0, 0, HEART)                                 \
+    X(gfx1103, Radeon780M, 12, 2700, 120, 128, 128, 256, 256, 0, 0, HEART)                                   \
+    X(gfx1150, Radeon890M, 16, 2900, 120, 128, 128, 256, 256, 0, 0, HEART)                                   \
+    X(gfx1151, Radeon8060S, 40, 2900, 256, 128, 128, 256, 256, 0, 0, READ)                                   \
+    X(gfx1152, Radeon860M, 8, 3000, 128, 128, 128, 256, 256, 0, 0, HEART)                                    \
+    X(gfx1153, Radeon840M, 4, 2900, 128, 128, 128, 256, 256, 0, 0, HEART)                                    \
+    X(gfx1200, RadeonRX9060XT, 32, 3130, 322, 128, 128, 512, 1024, 0, 0, HEART)                              \
+    X(gfx1201, RadeonRX9070XT, 64, 2970, 640, 128, 128, 512, 1024, 0, 0, READ)                               \
+    X(gfx1201, RadeonRX9070, 56, 2520, 640, 128, 128, 512, 1024, 0, 0, HEART)                                \
+    X(sm_70, V100, 80, 1530, 900, 128, 64, 512, 0, 0, 0, HEART)                                              \
+    X(sm_75, RTX2080Ti, 68, 1545, 616, 64, 64, 512, 1024, 0, 0, HEART)                                       \
+    X(sm_80, A100, 108, 1410, 1555, 128, 64, 1024, 2048, 0, 64, HEART)                                       \
+    X(sm_86, RTXA6000, 84, 1800, 768, 128, 128, 512, 1024, 0, 0, HEART)                                      \
+    X(sm_87, Orin, 16, 1300, 205, 128, 128, 1024, 2048, 0, 0, HEART)                                         \
+    X(sm_89, RTX4090, 128, 2520, 1008, 128, 128, 256, 1024, 0, 0, HEART)                                     \
+    X(sm_90, H100, 132, 1830, 3350, 128, 128, 2048, 4096, 0, 128, HEART)                                     \
+    X(sm_100, B200, 148, 1850, 8000, 128, 128, 4096, 8192, 0, 64, HEART)                                     \
+    X(sm_103, B300, 148, 1850, 8000, 128, 128, 4096, 8192, 0, 0, HEART)                                      \
+    X(sm_110, Thor, 20, 1575, 273, 128, 128, 2048, 4096, 0, 0, HEART)                                        \
+    X(sm_120, RTX5090, 170, 2407, 1792, 128, 128, 256, 1024, 0, 0, HEART)                                    \
+    X(sm_121, GB10, 48, 2500, 273, 128, 128, 256, 1024, 0, 0, HEART)
+
 /* Matrix units by the instructions that they have. CDNA: MFMA, f64 from the second on, xf32 on the third
    alone. RDNA: WMMA, with operands twice as large on the third. GFX125: WMMA of twice as many places. WGMMA:
    mma.sync, and groups of waves where it was compiled for them. */
@@ -2809,6 +2915,26 @@ typedef struct ckci_architecture {
     int32_t kind; /* CKCONV_DEVICE_... */
     int32_t unit, wave, units, lds, quirk;
 } ckci_architecture;
+
+enum { CKCI_FIGURES_READ = 1, CKCI_FIGURES_UNITS = 2, CKCI_FIGURES_HEART = 3 };
+
+typedef struct ckci_figures {
+    char arch[8]; /* with zeros to its end */
+    const char *name;
+    int32_t units, mhz, gbytes, lds;           /* of LDS: bytes per clock and unit */
+    int32_t vector, half, byte, single, twice; /* multiply-adds per clock and unit; twice: f64 */
+    int32_t source;                            /* CKCI_FIGURES_... */
+} ckci_figures;
+
+CKCI_FN const ckci_figures *ckci_all_figures(size_t *count)
+{
+#define CKCI_ROW(ARCH, NAME, UNITS, MHZ, GBYTES, LDS, VECTOR, HALF, BYTE, SINGLE, TWICE, SOURCE)             \
+    {#ARCH, #NAME, UNITS, MHZ, GBYTES, LDS, VECTOR, HALF, BYTE, SINGLE, TWICE, CKCI_FIGURES_##SOURCE},
+    static const ckci_figures table[] = {CKCI_FIGURES(CKCI_ROW)};
+#undef CKCI_ROW
+    *count = sizeof table / sizeof table[0];
+    return table;
+}
 
 CKCI_FN const ckci_architecture *ckci_architectures(size_t *count)
 {
@@ -2845,6 +2971,21 @@ CKCI_FN const ckci_architecture *ckci_find_architecture(const char *arch)
         }
     }
     return NULL;
+}
+
+/* Figures of the device of that architecture whose number of units is nearest; NULL: there are none. */
+CKCI_FN const ckci_figures *ckci_find_figures(const char *arch, int32_t units)
+{
+    const ckci_architecture *row = ckci_find_architecture(arch);
+    size_t count;
+    const ckci_figures *f = ckci_all_figures(&count), *best = NULL;
+    for (size_t i = 0; row && i < count; i++) {
+        if (memcmp(f[i].arch, row->name, sizeof row->name) == 0 &&
+            (!best || abs(f[i].units - units) < abs(best->units - units))) {
+            best = &f[i];
+        }
+    }
+    return best;
 }
 
 /* The vendor whose name it can be: "gfx" and a number of three digits or more, the last two of them
@@ -5846,6 +5987,8 @@ enum { CKCI_TUNE_BIAS = 8 };
 /* For direct on a CPU: rows are gathered (cpu/along, along_weight). It is kept because the costs that chose
    it may differ for a run's pointers. */
 enum { CKCI_TUNE_ALONG = 9 };
+/* What the planner expects a run to take, in picoseconds; -1: it has no idea. */
+enum { CKCI_TUNE_TIME = 10 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -5855,7 +5998,8 @@ typedef union ckci_problem {
 
 struct ckci_gpu_tile;
 
-/* A question to an instance: does it fit, at what cost (vector multiply-adds), with which plan members? */
+/* A question to an instance: does it fit, at what cost (CPU: vector multiply-adds; GPU: nanoseconds, as
+   gpu/costs.h counts them), with which plan members? */
 typedef struct ckci_fit {
     ckconv_plan *plan;
     const ckci_problem *p;
@@ -5866,7 +6010,12 @@ typedef struct ckci_fit {
     int64_t limit;                    /* workspace */
     int32_t split_k;                  /* forced, or 0 */
     double cost;
+    double real; /* GPU: nanoseconds of a run for one of cost, which is compared with its like first */
 } ckci_fit;
+
+/* Corrections of modelled times lie between these. */
+#define CKCI_LEAST_COST (1.0 / 64)
+#define CKCI_MOST_COST 64.0
 
 /* The cost that keeps a thread busy for about 20 microseconds. Another thread for less is not worth its
    start. */
@@ -14571,6 +14720,124 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>gpu-costs
+  What families of gpu/ count their time in: nanoseconds of four kinds, each scaled to the device. Constants
+  in the families were measured on an H100, or fitted beside it; a term says of what kind a time is, and
+  becomes that of the device by the ratio of its figures (core/target.h) to the H100's, and by the caller's
+  corrections, ckconv_device.costs. For NVIDIA the ratios are 1: its tiles' slowness is in their table. No
+  figure says how long a launch waits, or a block: 1 until a fit knows it. Families were measured each beside
+  its like: ckci_fit.real tells what a cost is in a run's nanoseconds.
+*/
+/* An H100: GHz, bytes of memory in a nanosecond, units, multiply-adds of a unit in a clock. */
+#define CKCI_H100_GHZ 1.83
+#define CKCI_H100_BYTES 3350.0
+#define CKCI_H100_UNITS 132.0
+#define CKCI_H100_FMA 128.0
+#define CKCI_H100_HALF 2048.0
+
+/* Multiply-adds in a nanosecond, in which kernels outside the matrix unit count; those of FMA tiles are a
+   hundred really (H100), and depthwise kernels count theirs in ten. AMD, where f32 tiles of both kinds are
+   compared, gets the real ones. */
+#define CKCI_FMA_NS 218.0
+#define CKCI_FMA_REAL 2.18
+#define CKCI_DEPTH_REAL 21.8
+
+/* Beyond all others, by which a plan still runs. */
+#define CKCI_LAST 5e10
+
+/* What compilers make of multiply-adds on AMD seldom pairs them: 64 in a clock whatever the data sheet. */
+#define CKCI_FMA_PLAIN 64.0
+
+typedef struct ckci_rates {
+    double launch, bytes, fma, matrix, round; /* time of each kind, of the H100's for a unit */
+    double thirst; /* bytes that the matrix unit multiplies in a nanosecond, of those of f16 */
+} ckci_rates;
+
+CKCI_FN double ckci_correction(const ckconv_device *device, int which)
+{
+    return device->costs[which] > 0 ? (double)device->costs[which] : 1;
+}
+
+/* Multiply-adds in a clock of what the unit multiplies; where it has none, those of f16 by their size. */
+CKCI_FN double ckci_figures_rate(const ckci_figures *f, ckconv_dtype type)
+{
+    const int32_t half = f->half > 0 ? f->half : f->vector;
+    switch (type) {
+    case CKCONV_F64:
+        return f->twice > 0 ? f->twice : half / 8.0;
+    case CKCONV_F32:
+        return f->single > 0 ? f->single : half / 4.0;
+    case CKCONV_TF32:
+        return half / 2.0;
+    case CKCONV_I8:
+        return f->byte > 0 ? f->byte : half;
+    default:
+        return half;
+    }
+}
+
+/* type: what a matrix unit multiplies; 0: f16. */
+CKCI_FN ckci_rates ckci_device_rates(const ckconv_device *device, ckconv_dtype type)
+{
+    ckci_rates r = {1, 1, 1, 1, 1, 1};
+    const ckci_figures *f =
+        device->kind == CKCONV_DEVICE_AMD ? ckci_find_figures(device->arch, device->compute_units) : NULL;
+    if (f) {
+        const double ghz = f->mhz / 1000.0;
+        r.bytes = CKCI_H100_BYTES / CKCI_H100_UNITS * f->units / f->gbytes;
+        r.fma = CKCI_FMA_REAL * CKCI_H100_FMA * CKCI_H100_GHZ / (CKCI_FMA_PLAIN * ghz);
+        r.matrix = CKCI_H100_HALF * CKCI_H100_GHZ / (ckci_figures_rate(f, type) * ghz);
+        r.thirst = ckci_figures_rate(f, type) / ckci_figures_rate(f, CKCONV_F16);
+        r.thirst *= type == CKCONV_F64                          ? 4
+                    : type == CKCONV_F32 || type == CKCONV_TF32 ? 2
+                    : type == CKCONV_I8                         ? 0.5
+                                                                : 1;
+    }
+    r.launch *= ckci_correction(device, CKCONV_COST_LAUNCH);
+    r.bytes *= ckci_correction(device, CKCONV_COST_BYTES);
+    r.fma *= ckci_correction(device, CKCONV_COST_FMA);
+    r.matrix *= ckci_correction(device, CKCONV_COST_MATRIX);
+    r.round *= ckci_correction(device, CKCONV_COST_ROUND);
+    return r;
+}
+
+CKCI_FN double ckci_units(const ckconv_device *device)
+{
+    return device->compute_units > 1 ? (double)device->compute_units : 1;
+}
+
+/* Nanoseconds of a launch, or of what waits like one, that an H100 takes `ns` for. */
+CKCI_FN double ckci_cost_launch(const ckconv_device *device, double ns)
+{
+    return ns * ckci_device_rates(device, 0).launch;
+}
+
+/* Of `bytes` that pass through memory, of which a unit of an H100 moves `rate` in a nanosecond. */
+CKCI_FN double ckci_cost_bytes(const ckconv_device *device, double bytes, double rate)
+{
+    return bytes / (rate * ckci_units(device)) * ckci_device_rates(device, 0).bytes;
+}
+
+/* Of multiply-adds of one unit outside its matrix unit. */
+CKCI_FN double ckci_cost_fma(const ckconv_device *device, double products)
+{
+    return products / CKCI_FMA_NS * ckci_device_rates(device, 0).fma;
+}
+
+/* The same as a run has them. */
+CKCI_FN double ckci_fma_real(const ckconv_device *device)
+{
+    return device->kind == CKCONV_DEVICE_NVIDIA ? CKCI_FMA_REAL : 1;
+}
+
+/* Of kernels on a matrix unit that have a time of their own, of f16: an H100 takes `ns`. */
+CKCI_FN double ckci_cost_matrix(const ckconv_device *device, double ns)
+{
+    return ns * ckci_device_rates(device, 0).matrix;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>gpu-conv
   What convolutions share, and the kernels for any tensors (kernels/vector/: gather, weight, direct). Here a
   problem becomes the arguments of a launch, 32-bit limits are tested, and the units of cost are set, in which
@@ -14957,21 +15224,18 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
     return ckci_check_launch(c->device, launch, err);
 }
 
-/* What costs count beside those of tiles, vector and matrix units' alike, of which 8e4 to 15e4 are a
+/* What costs count beside those of tiles, vector and matrix units' alike, of which 370 to 690 ns are a
    microsecond on an H100 (216 problems there: 1 to 8 channels per group on each side, f16, f32, both
    layouts). Direct kernels load two numbers for each product. */
 #define CKCI_DIRECT_BESIDE 11
 #define CKCI_DIRECT_WEIGHT_BESIDE 20
 
-/* A kernel's cost is the time of multiply-adds on one compute unit. Smaller tiles read LDS more often, direct
+/* A kernel's cost is that of multiply-adds on one compute unit. Smaller tiles read LDS more often, direct
    kernels read memory for each product. */
 CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double per_block, int32_t tile)
 {
-    double units = (double)ckci_max(device->compute_units, 1), rate = tile == 128  ? 1
-                                                                      : tile == 64 ? 1.6
-                                                                                   : 3.5;
-    double share = (double)blocks / units;
-    return per_block * rate * (share < 1.5 ? 1.5 : share);
+    double rate = tile == 128 ? 1 : tile == 64 ? 1.6 : 3.5, share = (double)blocks / ckci_units(device);
+    return ckci_cost_fma(device, per_block * rate * (share < 1.5 ? 1.5 : share));
 }
 
 /* What portable multiply-adds cost beside others in types that a matrix unit multiplies. More than four
@@ -14988,11 +15252,11 @@ CKCI_FN double ckci_gpu_last(const ckci_conv *p, const ckconv_device *device)
     const int64_t few = ckci_min(p->k, p->c), many = ckci_max(p->k, p->c);
     const int pixel = p->g == 1 && p->output[0] * p->output[1] * p->output[2] == 1 && ckci_pointwise(p);
     if (!matrix || few > 4 || pixel) {
-        return matrix ? 1e13 : 0;
+        return matrix ? CKCI_LAST : 0;
     }
+    const double count = (double)ckci_count(&p->t[ckci_written(p->op)]);
     return p->op == CKCONV_BWD_WEIGHT || many < 32 ? 0
-                                                   : 300. * (double)ckci_count(&p->t[ckci_written(p->op)]) /
-                                                         (double)ckci_max(device->compute_units, 1);
+                                                   : ckci_cost_fma(device, 300. * count / ckci_units(device));
 }
 
 /* Which of the table's kernels: base is the f32 one; f64 and i32 follow it in each family. */
@@ -15220,7 +15484,7 @@ CKCI_FN ckconv_status ckci_gpu_weight(const ckci_conv *p, const ckconv_device *d
                  : CKCI_DIRECT_WEIGHT_BESIDE *
                        ckci_gpu_cost(device, l->grid, 4.0 * k->lanes * ((double)k->part + 256), 128);
     *cost += ckci_gpu_last(p, device);
-    *cost += split > 1 ? 2e4 + (double)*bytes / 64 / (double)ckci_max(device->compute_units, 1) : 0;
+    *cost += split > 1 ? ckci_cost_launch(device, 91.7) + ckci_cost_bytes(device, (double)*bytes, 13952) : 0;
     return CKCONV_OK;
 }
 
@@ -15362,7 +15626,7 @@ CKCI_FN ckconv_status ckci_make_gpu_bias(const ckci_conv *p, const ckconv_device
 CKCI_FN double ckci_gpu_bias_cost(const ckci_conv *p, const ckconv_device *device)
 {
     double bytes = (double)ckci_count(&p->t[CKCI_OUT]) * (double)ckci_size(p->t[CKCI_OUT].dtype);
-    return 218 * (5000 + bytes / (20 * (double)ckci_max(device->compute_units, 1)));
+    return ckci_cost_launch(device, 5000) + ckci_cost_bytes(device, bytes, 20);
 }
 
 /* A launch that adds the parts in k->o. */
@@ -15893,8 +16157,8 @@ CKCI_FN int ckci_depth_common(const ckci_gpu_depth *k, int weight)
                (k->a.dtype == CKCONV_F64 ? type == CKCONV_F64
                                          : type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
     }
-    int fits = k->a.dtype != CKCONV_F64 && k->b.plain && ckci_few(&k->o.t.op) &&
-               k->o.t.op.kind != CKCONV_GELU;
+    int fits =
+        k->a.dtype != CKCONV_F64 && k->b.plain && ckci_few(&k->o.t.op) && k->o.t.op.kind != CKCONV_GELU;
     for (int i = 0; i < 2 + k->o.num_d; i++) {
         ckconv_dtype type = i == 0 ? k->b.dtype : i == 1 ? k->o.t.dtype : k->o.d[i - 2].dtype;
         fits = fits && (type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
@@ -16372,7 +16636,7 @@ CKCI_FN void ckci_depth_stretches(ckci_gpu_depth *k)
     k->by_rest = ckci_make_divisor(ckci_max(rest, 1));
 }
 
-/* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte, of whole sectors. */
+/* Memory and arithmetic together: the time of ten multiply-adds for a byte, of whole sectors. */
 CKCI_FN double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, double rate)
 {
     double products = (double)ckci_count(&p->t[CKCI_OUT]) * (double)p->c, bytes = 0;
@@ -16382,7 +16646,10 @@ CKCI_FN double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, 
         double apart = ckci_depth_apart(&p->t[i]) ? (double)p->t[i].stride[0] / (double)p->t[i].len[2] : 1;
         bytes += (double)ckci_count(&p->t[i]) * (apart * size < 32 ? apart * size : 32);
     }
-    return (products * rate + bytes * 10) / (double)ckci_max(device->compute_units, 1) / 16 + 500;
+    const ckci_rates rates = ckci_device_rates(device, 0);
+    const double fma = device->kind == CKCONV_DEVICE_AMD ? rates.fma / CKCI_FMA_REAL : rates.fma;
+    const double work = (products * rate * fma + bytes * 10 * rates.bytes) / ckci_units(device);
+    return (work / 16 + 500 * rates.launch) / CKCI_FMA_NS;
 }
 
 CKCI_FN void ckci_depth_divisors(ckci_gpu_depth *k)
@@ -17327,7 +17594,9 @@ CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
     ckci_conv one = ckci_depth_part(&f->p->conv, 0);
     int64_t launches = ckci_depth_launches(&f->p->conv);
     CKCI_TRY(ckci_depth_any_gather(&one, &f->plan->device, f->tile, &l, &f->cost, err));
-    f->cost *= (double)launches * ckci_depth_beside(&f->p->conv);
+    const double beside = ckci_depth_beside(&f->p->conv);
+    f->cost *= (double)launches * beside;
+    f->real = beside > 1 ? 1 : CKCI_DEPTH_REAL;
     ckci_plan_launch(f->plan, &l, (int32_t)launches);
     return CKCONV_OK;
 }
@@ -17359,7 +17628,9 @@ CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
     ckci_conv one = ckci_depth_part(&f->p->conv, 0);
     CKCI_TRY(ckci_depth_any_weight(&one, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
                                    &f->cost, err));
-    f->cost *= (double)launches * ckci_depth_beside(&f->p->conv);
+    const double beside = ckci_depth_beside(&f->p->conv);
+    f->cost *= (double)launches * beside;
+    f->real = beside > 1 ? 1 : CKCI_DEPTH_REAL;
     ckci_plan_launch(f->plan, &l, (int32_t)launches * (l.a.depth.sums ? 2 : 1));
     f->plan->split_k = l.a.depth.parts;
     f->plan->workspace_bytes = bytes;
@@ -17596,14 +17867,14 @@ CKCI_FN ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t li
 /* What it costs to write `bytes` of packed values. */
 CKCI_FN double ckci_pack_cost(const ckconv_device *device, double bytes)
 {
-    return 218 * (2500 + 2 * bytes / (12 * (double)ckci_max(device->compute_units, 1)));
+    return ckci_cost_launch(device, 2500) + ckci_cost_bytes(device, 2 * bytes, 12);
 }
 
 /* What it costs to move `bytes`: the kernels of transforms come near a copy's bandwidth (H100: 2.2 TB/s of
    bytes read and written, where packing reaches a fifth of that). */
 CKCI_FN double ckci_move_cost(const ckconv_device *device, double bytes)
 {
-    return 218 * (2500 + 2 * bytes / (50 * (double)ckci_max(device->compute_units, 1)));
+    return ckci_cost_launch(device, 2500) + ckci_cost_bytes(device, 2 * bytes, 50);
 }
 
 /* Does a kernel of transforms pack t? It converts nothing, and pads nothing. */
@@ -17839,24 +18110,26 @@ CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *
 }
 
 /* How much slower than .022 ns an output a tile takes 64 places of the reduction. AMD: by the bytes that it
-   takes from memory and LDS for a multiply-add, for want of measurements. */
-CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
+   takes from memory and LDS in that time, for want of measurements. */
+CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m, double thirst)
 {
-    return device->kind != CKCONV_DEVICE_NVIDIA ? 0.6 + 36. / m->tile->rows + 36. / m->tile->columns
-                                                : m->tile->slow[!ckci_matrix_groups(device, m)];
+    return device->kind != CKCONV_DEVICE_NVIDIA
+               ? 0.6 + thirst * (36. / m->tile->rows + 36. / m->tile->columns)
+               : m->tile->slow[!ckci_matrix_groups(device, m)];
 }
 
-/* Time on m's matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
-   by side; each takes nanoseconds to begin and write its sums, fewer where a block goes from one tile into
-   the next, and for 64 places of the reduction: what ckci_matrix_slow says for two bytes each. CDNA
-   multiplies f32 at the rate of 5.4 bytes, or less, and f64 as NVIDIA does at that of 8. */
+/* Time on m's matrix unit. Rounds of blocks that run side by side; each takes nanoseconds to begin and write
+   its sums, fewer where a block goes from one tile into the next, and for 64 places of the reduction: what
+   ckci_matrix_slow says for two bytes each. NVIDIA multiplies f64 at the rate of eight bytes; AMD's rates are
+   in the table of figures. */
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
     ckconv_op op = m->conv.op;
     double side = (double)ckci_matrix_blocks(device, op, m->tile->rows, m->tile->columns),
            units = device->compute_units;
-    double slow = ckci_matrix_slow(device, m), size = (double)m->tile->rows * m->tile->columns;
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    double slow = ckci_matrix_slow(device, m, rates.thirst), size = (double)m->tile->rows * m->tile->columns;
     units = units < 1 ? 1 : units;
     if (amd) { /* no more side by side than there are; few wait often */
         double most = ceil((double)blocks / units);
@@ -17866,17 +18139,21 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         side = 1;
         slow *= 1.4;
     }
-    slow *= 8 / (double)ckci_matrix_chunk(m->type);
-    slow = m->type == CKCONV_F32 && slow < 2.7 ? 2.7 : slow;
+    slow *= amd ? 1 : 8 / (double)ckci_matrix_chunk(m->type);
     double area = side * size, share = (double)blocks / (side * units);
-    double rounds = share > (amd ? 6 : 16) ? share : ceil(share), once = 1700 + area * .125;
+    double rounds = share > (amd ? 6 : 16) ? share : ceil(share),
+           once = 1700 * rates.round + area * .125 * rates.bytes;
     if (op == CKCONV_BWD_WEIGHT && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
-        once = 1300 + size * .038 + (m->l.a.conv.stream ? 0 : 2500);
+        once = 1300 * rates.round + size * .038 * rates.bytes + (m->l.a.conv.stream ? 0 : 2500 * rates.round);
     }
-    return 218 * rounds * (once + red / 64 * area * .022 * slow);
+    if (amd) { /* a last round of fewer blocks than fit is shorter */
+        const double most = share > 6 ? share * side : ceil((double)blocks / units);
+        return rounds * once + most * size * red / 64 * .022 * slow * rates.matrix;
+    }
+    return rounds * (once + red / 64 * area * .022 * slow * rates.matrix);
 }
 
 /* May groups of waves go from one tile into the next? If all have as many steps; or where phases differ, if
@@ -18592,11 +18869,13 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->as.region.images + 1, NULL, err));
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->as.region.parts * k->tiles_n;
     /* on NVIDIA strips were timed: a block that has a compute unit for itself takes three quarters */
-    *cost = ckci_near_deep(c) ? 1.67 * (*cost + 4000)
-            : k->as.region.rolled && device->kind == CKCONV_DEVICE_NVIDIA
-                ? (block == 32 ? 0.82 : 1.1) * *cost + 5000
-                : 1.3 * *cost + 8000;
-    *cost = 218 * CKCI_NEAR_BESIDE * (*cost + (m->pack ? 4500 : 0)) + m->packing;
+    double start = ckci_near_deep(c) ? 1.67 * 4000 : 8000, much = ckci_near_deep(c) ? 1.67 : 1.3;
+    if (!ckci_near_deep(c) && k->as.region.rolled && device->kind == CKCONV_DEVICE_NVIDIA) {
+        much = block == 32 ? 0.82 : 1.1;
+        start = 5000;
+    }
+    start = ckci_cost_launch(device, start + (m->pack ? 4500 : 0));
+    *cost = CKCI_NEAR_BESIDE * (ckci_cost_matrix(device, much * *cost) + start) + m->packing;
     return CKCONV_OK;
 }
 
@@ -18616,6 +18895,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_matrix_either(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
                                 &f->cost, err));
+    f->real = f->tile->form == CKCI_TILE_NEAR ? 1 / CKCI_NEAR_BESIDE : 1;
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m));
     f->plan->split_k = m.split > 1 ? m.split : 1;
     f->plan->workspace_bytes = m.bytes;
@@ -18852,7 +19132,7 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
     k->by_wide = ckci_make_divisor(k->tile[1] + k->window[1] - 1);
     ckci_set_kernel(l, back ? CKCI_KERNEL_matrix_stem_bwd_data : CKCI_KERNEL_matrix_stem_fwd);
     l->grid = (int64_t)k->blocks * k->tiles_n;
-    *cost = 218 * (4000 + cycles / 1.7);
+    *cost = ckci_cost_launch(device, 4000) + ckci_cost_matrix(device, cycles / 1.7);
     return CKCONV_OK;
 }
 
@@ -18978,7 +19258,7 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     k->by_filter_x = ckci_make_divisor(k->filter[1]);
     ckci_set_kernel(l, CKCI_KERNEL_matrix_stem_bwd_weight);
     l->grid = blocks * shares;
-    *cost = 218 * (10000 + cycles / 1.7);
+    *cost = ckci_cost_launch(device, 10000) + ckci_cost_matrix(device, cycles / 1.7);
     return CKCONV_OK;
 }
 
@@ -19049,10 +19329,11 @@ CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_
 /* What it costs to write the sums of `split` parts and to add them. */
 CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
 {
-    double units = (double)ckci_max(device->compute_units, 1);
     double passes =
         device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2; /* there they are written into the L2 cache */
-    return split > 1 ? 218 * (3000 + passes * (double)split * (double)bytes / (20 * units)) : 0;
+    return split > 1 ? ckci_cost_launch(device, 3000) +
+                           ckci_cost_bytes(device, passes * (double)split * (double)bytes, 20)
+                     : 0;
 }
 
 /* Equal shares of all steps for the blocks that run side by side, with at most `split` parts of a tile: what
@@ -19077,6 +19358,7 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
     if (parts > split) {
         return 1e300;
     }
+    const ckci_rates rates = ckci_device_rates(device, m->type);
     share->steps = (int32_t)steps;
     share->part = (int32_t)part;
     share->rest = (int32_t)(items % side);
@@ -19087,7 +19369,7 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
     share->by_rows = ckci_make_divisor(m->tile->rows);
     share->by_columns = ckci_make_divisor(m->tile->columns);
     return ckci_matrix_cost(device, m, side, 64. * (double)(part + 1)) +
-           218 * (touched - 1) * (1700 + size * .125) +
+           (touched - 1) * (1700 * rates.round + size * .125 * rates.bytes) +
            ckci_sums_cost(device, 2, (int64_t)((double)(side + tiles) * size * 2));
 }
 
@@ -19137,7 +19419,7 @@ CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
         timed = timed && p->stride[i] == 1 && p->dilation[i] == 1;
     }
     double slices = (double)ckci_ceil_div(p->g, 64) * 64 / (double)ckci_max(p->g, 1);
-    return ckci_depth_cost(p, device, 1.5) * (timed ? slices : 4) + 3.5e4;
+    return ckci_depth_cost(p, device, 1.5) * (timed ? slices : 4) + ckci_cost_launch(device, 160.6);
 }
 
 /* bwd_weight; a part of the sums for each block of a slice. */
@@ -19179,9 +19461,11 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
         return CKCONV_OK;
     }
     double sums = ckci_sums_cost(device, m->split + 1, bytes);
-    *cost = ckci_matrix_groups(device, m)
-                ? 218 * (*cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums /* measured beside tiles */
-                : 218 * CKCI_NEAR_BESIDE * (*cost + 8000) + sums / 2;
+    if (ckci_matrix_groups(device, m)) { /* measured beside tiles */
+        *cost = ckci_cost_matrix(device, *cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums;
+        return CKCONV_OK;
+    }
+    *cost = CKCI_NEAR_BESIDE * (ckci_cost_matrix(device, *cost) + ckci_cost_launch(device, 8000)) + sums / 2;
     return CKCONV_OK;
 }
 
@@ -19466,9 +19750,9 @@ CKCI_FN int ckci_bias_apart(const ckci_matrix *m)
 
 /* What it costs that tiles sum dbias, too: LDS serves the unit and the sums, so that a step takes up to a
    tenth longer (H100), of which each column of tiles that takes turns has its share. */
-CKCI_FN double ckci_matrix_bias_cost(const ckci_matrix *m, double cost)
+CKCI_FN double ckci_matrix_bias_cost(const ckconv_device *device, const ckci_matrix *m, double cost)
 {
-    return 0.1 * cost / m->l.a.conv.bias_turns + 218 * 3000. * ckci_bias_apart(m);
+    return 0.1 * cost / m->l.a.conv.bias_turns + ckci_cost_launch(device, 3000) * ckci_bias_apart(m);
 }
 
 CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
@@ -19478,7 +19762,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_matrix_weight(&f->p->conv, device, f->family, f->tile, f->split_k, f->limit, NULL, &m,
                                 &f->cost, err));
-    const double more = m.bias ? ckci_matrix_bias_cost(&m, f->cost) : 0;
+    const double more = m.bias ? ckci_matrix_bias_cost(device, &m, f->cost) : 0;
     if (m.bias && ckci_gpu_bias_cost(&f->p->conv, device) < more) { /* dout is read once more instead */
         ckci_conv apart = f->p->conv;
         apart.dbias.dtype = 0;
@@ -19630,15 +19914,19 @@ CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums
    now and then. */
 CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_gpu_tile *t, double red)
 {
-    double units = (double)ckci_max(device->compute_units, 1), slots = units * t->blocks;
+    double units = ckci_units(device), slots = units * t->blocks;
     double block = (double)t->rows * t->columns * t->slow[0] * (red + 48);
     double rounds = (double)blocks / slots;
     if (rounds <= 1) {
         double share = (double)ckci_ceil_div(blocks, (int64_t)units);
-        return block * share * (share * t->threads < 256 ? 1.5 : share * t->threads < 512 ? 1.1 : 1);
+        return ckci_cost_fma(device, block * share *
+                                         (share * t->threads < 256   ? 1.5
+                                          : share * t->threads < 512 ? 1.1
+                                                                     : 1));
     }
     double whole = (double)ckci_ceil_div(blocks, (int64_t)slots);
-    return block * t->blocks * (rounds > 8 ? rounds + 0.3 : 0.3 * rounds + 0.7 * whole);
+    rounds = rounds > 8 ? rounds + 0.3 : 0.3 * rounds + 0.7 * whole;
+    return ckci_cost_fma(device, block * t->blocks * rounds);
 }
 
 /* Do offsets of a block's images fit 31 bits, in bytes? */
@@ -19725,7 +20013,8 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
 /* What it costs that sums of `bytes` pass through memory `split` times, in a launch more. */
 CKCI_FN double ckci_tile_parts_cost(const ckconv_device *device, int64_t bytes, int64_t split)
 {
-    return split > 1 ? 2e5 + (double)bytes * (double)split * 8 / (double)ckci_max(device->compute_units, 1)
+    return split > 1 ? ckci_cost_launch(device, 917.4) +
+                           ckci_cost_bytes(device, (double)bytes * (double)split, 27.25)
                      : 0;
 }
 
@@ -20003,6 +20292,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_make_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
     CKCI_TRY(
         ckci_tile_parts(&f->p->conv, &f->plan->device, f->tile, 0, f->limit, NULL, &l, &sums, &f->cost, err));
+    f->real = ckci_fma_real(&f->plan->device);
     ckci_plan_launch(f->plan, &l, sums.bytes > 0 ? 2 : 1);
     f->plan->split_k = sums.bytes > 0 ? l.a.conv.split : 1;
     f->plan->workspace_bytes = sums.bytes;
@@ -20041,6 +20331,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_direct_takes(f, err));
     CKCI_TRY(ckci_make_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
                               &f->cost, err));
+    f->real = ckci_fma_real(&f->plan->device);
     ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
     f->plan->split_k = l.a.conv.split;
     f->plan->workspace_bytes = bytes;
@@ -20138,10 +20429,11 @@ CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *de
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     l->grid = ckci_saturating_mul(k->tiles_m, k->tiles_n);
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
-    const double units = (double)ckci_max(device->compute_units, 1), side = (double)l->grid / (3 * units),
+    const double side = (double)l->grid / (3 * ckci_units(device)),
                  bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4);
-    *cost = (back ? 300 : 130) *
-            (700 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1) + bytes / (30 * units));
+    *cost = (back ? 300 : 130) / CKCI_FMA_NS *
+            (ckci_cost_launch(device, 700 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1)) +
+             ckci_cost_bytes(device, bytes, 30));
     return CKCONV_OK;
 }
 
@@ -20150,6 +20442,7 @@ CKCI_FN ckconv_status ckci_fit_pixel(ckci_fit *f, ckconv_error *err)
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_pixel(&f->p->conv, &f->plan->device, &l, &f->cost, err));
+    f->real = CKCI_FMA_NS / (f->plan->op == CKCONV_BWD_DATA ? 300 : 130);
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }
@@ -20313,7 +20606,7 @@ CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
     }
     CKCI_TRY(ckci_cut_filter(p, &s, err));
     CKCI_TRY(ckci_place_sections(p, f->limit, NULL, &s, err));
-    f->cost = 0;
+    f->cost = 1; /* as long as the whole is no reason to cut it */
     for (int64_t at = 0; at < s.all; at++) {
         ckconv_plan one;
         double cost = 0;
@@ -20913,7 +21206,10 @@ CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
     f->plan->block[0] = 256;
     f->plan->launches = (k.parts > 1 && !k.kept ? 2 : 1) * (back ? 2 : 1);
     f->plan->tune[CKCI_TUNE_KEPT] = k.kept ? k.parts : 0;
-    f->cost = 8 * (double)ckci_count(&p->in) / (double)ckci_max(f->plan->device.compute_units, 1);
+    const double bytes_moved = (double)ckci_count(&p->in) * (double)ckci_size(p->in.dtype) * (back ? 3 : 2) *
+                               (k.kept || !back ? 1 : 1.5);
+    f->cost = ckci_cost_launch(&f->plan->device, 3000 * f->plan->launches) +
+              ckci_cost_bytes(&f->plan->device, bytes_moved, 20);
     return CKCONV_OK;
 }
 
@@ -21064,7 +21360,7 @@ CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args
    all blocks of the first. */
 #define CKCI_FUSED_BESIDE 8
 #define CKCI_RECOMPUTE_BESIDE 16
-#define CKCI_UNFUSED_MORE 2e6
+#define CKCI_UNFUSED_MORE 9174.
 
 /* Both in one launch. tile 64: the f32 kernel for 1x1 second filters; 0: the one that takes everything. */
 CKCI_FN ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
@@ -21122,18 +21418,19 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
     if (bytes > f->limit) {
         return ckci_over_limit("unfused, mid alone", bytes, err);
     }
-    f->cost = CKCI_UNFUSED_MORE;
+    f->cost = ckci_cost_launch(&f->plan->device, CKCI_UNFUSED_MORE);
     for (int i = 0; i < 2; i++) {
         ckconv_plan one;
         double cost;
         CKCI_TRY(ckci_plan_part(&part[i], &f->plan->device, f->limit - bytes, i == 0, &one, &cost, err));
         /* no faster than memory: a kernel's cost may be for comparing it with its like only */
-        double memory = 3000;
+        double memory = ckci_cost_launch(&f->plan->device, 3000);
         for (int j = 0; j < 3; j++) {
-            memory += (double)ckci_count(&part[i].t[j]) * (double)ckci_size(part[i].t[j].dtype) / 20 /
-                      (double)ckci_max(f->plan->device.compute_units, 1);
+            const ckci_tensor *t = &part[i].t[j];
+            const double all = (double)ckci_count(t) * (double)ckci_size(t->dtype);
+            memory += ckci_cost_bytes(&f->plan->device, all, 20);
         }
-        f->cost += cost > 218 * memory ? cost : 218 * memory;
+        f->cost += cost > memory ? cost : memory;
         f->plan->tune[CKCI_TUNE_FIRST + i] = one.instance;
         f->plan->grid[0] = one.grid[0];
         f->plan->block[0] = one.block[0];
@@ -21288,15 +21585,15 @@ CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t 
 CKCI_FN double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *device, int64_t blocks,
                               const ckci_pair_shape *s, double block)
 {
-    double units = (double)ckci_max(device->compute_units, 1), memory = 0;
-    double share = (double)blocks / ((double)s->side * units);
+    double share = (double)blocks / ((double)s->side * ckci_units(device)), memory = 0;
     const ckci_tensor *moved[4] = {&p->first.t[CKCI_IN], &p->first.t[CKCI_WEI], &p->second.t[CKCI_WEI],
                                    &p->second.t[CKCI_OUT]};
     for (int i = 0; i < 4; i++) {
-        memory += (double)ckci_count(moved[i]) * (double)ckci_size(moved[i]->dtype) / (20 * units);
+        memory += (double)ckci_count(moved[i]) * (double)ckci_size(moved[i]->dtype);
     }
-    double time = block * (share > 6 ? share : ceil(share));
-    return 3000 + (time > memory ? time : memory);
+    memory = ckci_cost_bytes(device, memory, 20);
+    const double time = ckci_cost_matrix(device, block * (share > 6 ? share : ceil(share)));
+    return ckci_cost_launch(device, 3000) + (time > memory ? time : memory);
 }
 
 /* A region of so many images, lines and strips of four columns: its window, and where all lies in LDS, with
@@ -21598,7 +21895,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
         l->grid = k->rows == 0 ? 0 : regions;
         ckci_set_kernel(l, s.kernel + (p->first.t[CKCI_IN].compute == CKCONV_BF16));
         l->lds = lds;
-        *cost = 218 * ckci_pair_time(p, device, regions, &s, block);
+        *cost = ckci_pair_time(p, device, regions, &s, block);
         return CKCONV_OK;
     }
     if (form == CKCI_TILE_PAIR_POINT) {
@@ -21627,7 +21924,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
     }
     ckci_set_kernel(l, s.kernel + (p->first.t[CKCI_IN].compute == CKCONV_BF16));
     double start = form != CKCI_TILE_PAIR_POINT && s.async ? 5000 : 0; /* tables; fitted to an H100 */
-    *cost = 218 * (start + ckci_pair_time(p, device, work, &s, block));
+    *cost = ckci_cost_launch(device, start) + ckci_pair_time(p, device, work, &s, block);
     return CKCONV_OK;
 }
 
@@ -22270,7 +22567,14 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.lds_bytes is %d: must be %d or more",
                          (int)d->lds_bytes, (int)CKCI_LEAST_LDS);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < CKCONV_COSTS; i++) {
+        if (!(d->costs[i] == 0 || (d->costs[i] >= CKCI_LEAST_COST && d->costs[i] <= CKCI_MOST_COST))) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                             "device.costs[%d] is %g: must be 0 (means 1) or from 1/64 to 64", i,
+                             (double)d->costs[i]);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
         if (d->reserved[i] != 0) {
             return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                              "device.reserved[%d] is %d: must be 0 (uninitialised struct?)", i,
@@ -22412,6 +22716,18 @@ CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckcon
     }
 }
 
+/* What a run of the plan takes, in picoseconds, by the cost of its instance. */
+CKCI_FN int64_t ckci_expect(const ckconv_plan *plan, const ckci_fit *f)
+{
+    double ns = -1;
+    if (plan->engine == CKCONV_ENGINE_GPU) {
+        ns = fmod(f->cost, CKCI_LAST) * f->real;
+    } else if (plan->engine == CKCONV_ENGINE_CPU) {
+        ns = f->cost * 20000 / (double)CKCI_THREAD_COST / (double)ckci_max(plan->device.threads, 1);
+    }
+    return ns >= 0 && ns < 1e15 ? (int64_t)(ns * 1000) : -1;
+}
+
 /* Writes the cheapest instance that fits into *plan, which holds op, engine, device and description. */
 CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double *cost, ckconv_error *err)
@@ -22459,6 +22775,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.limit = ckci_plan_limit(plan);
         f.split_k = o->split_k;
         f.cost = 0;
+        f.real = 1;
         if (instance->fit(&f, why) != CKCONV_OK) {
             ckci_keep_reason(why, now, &rank, &reason);
             continue;
@@ -22483,6 +22800,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
             found = 1;
             best_cost = f.cost;
             best = trial;
+            best.tune[CKCI_TUNE_TIME] = ckci_expect(&trial, &f);
         } else {
             ckci_keep_reason(why, now, &rank, &reason);
         }
@@ -23107,6 +23425,12 @@ CKCONV_API int32_t ckconv_device_count(void)
     return 0;
 }
 
+CKCONV_API size_t ckconv_device_text(const ckconv_device *device, char *text, size_t size)
+{
+    return ckci_append(text, text ? size : 0, 0, "%s",
+                       device && device->kind != CKCONV_DEVICE_CPU ? "this build holds no GPU code" : "");
+}
+
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
 {
     if (device) {
@@ -23139,6 +23463,34 @@ CKCONV_API int32_t ckconv_device_count(void)
 {
     int count = 0;
     return ckci_count_gpus("", &count, NULL) == CKCONV_OK ? count : 0;
+}
+
+CKCONV_API size_t ckconv_device_text(const ckconv_device *device, char *text, size_t size)
+{
+    ckci_gpu_properties prop;
+    int clock = 0, memory = 0, bits = 0, driver = 0, runtime = 0;
+    size = text ? size : 0;
+    if (!device || device->kind == CKCONV_DEVICE_CPU) {
+        return ckci_append(text, size, 0, "%s", "");
+    }
+    memset(&prop, 0, sizeof prop);
+    const int ordinal = device->ordinal, code = (int)CKCI_GPU(GetDeviceProperties)(&prop, ordinal);
+    if (code != 0) {
+        ckconv_error err;
+        (void)ckci_gpu_status(code, "device properties", CKCONV_ERR_NO_DEVICE, &err);
+        return ckci_append(text, size, 0, "%s", err.text);
+    }
+    (void)CKCI_GPU(DeviceGetAttribute)(&clock, CKCI_GPU_CLOCK, ordinal);
+    (void)CKCI_GPU(DeviceGetAttribute)(&memory, CKCI_GPU_MEMORY_CLOCK, ordinal);
+    (void)CKCI_GPU(DeviceGetAttribute)(&bits, CKCI_GPU_MEMORY_BITS, ordinal);
+    (void)CKCI_GPU(DriverGetVersion)(&driver);
+    (void)CKCI_GPU(RuntimeGetVersion)(&runtime);
+    (void)CKCI_GPU(GetLastError)(); /* of a fact that this runtime does not tell: 0 stands for it */
+    const char *target = CKCI_GPU_TARGET(prop)[0] ? CKCI_GPU_TARGET(prop) : device->arch;
+    size_t at = ckci_append(text, size, 0, "%.100s, target %.100s", CKCI_GPU_NAME(prop), target);
+    at = ckci_append(text, size, at, "; %d MHz, memory of %d MHz and %d bits; driver %d, runtime %d",
+                     clock / 1000, memory / 1000, bits, driver, runtime);
+    return ckci_append(text, size, at, "; compiled by %s", CKCI_GPU_COMPILED);
 }
 
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
@@ -24510,6 +24862,97 @@ CKCONV_API ckconv_status ckconv_choice_from_text(ckconv_choice *choice, const ch
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>plan-costs
+  Corrections of modelled times as text, and the modelled time of a plan. A text that is wrong anywhere leaves
+  the device as it was: half a file of corrections would choose worse than none. Names are in the order of
+  CKCONV_COST_... and are those of the driver's files, too.
+*/
+CKCI_FN const char *ckci_cost_name(int which)
+{
+    static const char *const names[CKCONV_COSTS] = {"launch", "bytes", "fma", "matrix", "round"};
+    return names[which];
+}
+
+CKCONV_API size_t ckconv_costs_to_text(const ckconv_device *device, char *text, size_t size)
+{
+    size_t at = 0;
+    if (!text) {
+        size = 0;
+    } else if (size > 0) {
+        text[0] = 0;
+    }
+    for (int i = 0; device && i < CKCONV_COSTS; i++) {
+        if (device->costs[i] > 0) {
+            at = ckci_append(text, size, at, "%s %.9g\n", ckci_cost_name(i), (double)device->costs[i]);
+        }
+    }
+    return at;
+}
+
+/* One line, its end left out, into costs. */
+CKCI_FN ckconv_status ckci_read_cost(const char *line, size_t length, int number, float *costs,
+                                     ckconv_error *err)
+{
+    char name[16], copy[64], rest;
+    double factor = 0;
+    const size_t start = length < sizeof copy ? strspn(line, " \t") : 0;
+    if (start >= length || line[start] == '#') {
+        return CKCONV_OK;
+    }
+    if (length >= sizeof copy) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "line %d is '%.40s...': longer than a name and a factor",
+                         number, line);
+    }
+    memcpy(copy, line, length);
+    copy[length] = 0;
+    if (sscanf(copy, "%15s %30lf %c", name, &factor, &rest) != 2) {
+        return ckci_fail(err, CKCONV_ERR_ARGUMENT, "line %d is '%s': must be a name and a factor", number,
+                         copy);
+    }
+    for (int i = 0; i < CKCONV_COSTS; i++) {
+        if (strcmp(name, ckci_cost_name(i)) != 0) {
+            continue;
+        }
+        if (!(factor >= CKCI_LEAST_COST && factor <= CKCI_MOST_COST)) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "line %d: %s is %g: must be from 1/64 to 64", number,
+                             name, factor);
+        }
+        if (costs[i] > 0) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT, "line %d: a second line of %s", number, name);
+        }
+        costs[i] = (float)factor;
+        return CKCONV_OK;
+    }
+    return ckci_fail(err, CKCONV_ERR_ARGUMENT, "line %d: '%s' is not launch, bytes, fma, matrix or round",
+                     number, name);
+}
+
+CKCONV_API ckconv_status ckconv_costs_from_text(ckconv_device *device, const char *text, ckconv_error *err)
+{
+    float costs[CKCONV_COSTS] = {0, 0, 0, 0, 0};
+    if (!device || !text) {
+        return ckci_fail(err, CKCONV_ERR_NULL, "%s is NULL", device ? "text" : "device");
+    }
+    for (int number = 1; *text; number++) {
+        const size_t end = strcspn(text, "\n");
+        const size_t length = end > 0 && text[end - 1] == '\r' ? end - 1 : end;
+        CKCI_TRY(ckci_read_cost(text, length, number, costs, err));
+        text += text[end] ? end + 1 : end;
+    }
+    memcpy(device->costs, costs, sizeof costs);
+    return ckci_ok(err);
+}
+
+CKCONV_API double ckconv_plan_seconds(const ckconv_plan *plan)
+{
+    if (ckci_check_magic(plan, "plan", NULL) != CKCONV_OK || plan->tune[CKCI_TUNE_TIME] < 0) {
+        return -1;
+    }
+    return (double)plan->tune[CKCI_TUNE_TIME] * 1e-12;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>plan-transform
   Layout and type conversion of a tensor, on the CPU and on a GPU. It is no plan: the call checks both tensors
   and moves elements at once, on threads or by one launch of >>gpu-move. Items own the positions that they
@@ -24655,6 +25098,19 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
   with what is defined: a new macro of core/, gpu/ or plan/ has its line here.
 */
 #undef CKCI_ARCHITECTURES
+#undef CKCI_FIGURES
+#undef CKCI_H100_GHZ
+#undef CKCI_H100_BYTES
+#undef CKCI_H100_UNITS
+#undef CKCI_H100_FMA
+#undef CKCI_H100_HALF
+#undef CKCI_FMA_NS
+#undef CKCI_FMA_REAL
+#undef CKCI_DEPTH_REAL
+#undef CKCI_FMA_PLAIN
+#undef CKCI_LAST
+#undef CKCI_LEAST_COST
+#undef CKCI_MOST_COST
 #undef CKCI_CPU_ROWS
 #undef CKCI_ELEMENTS
 #undef CKCI_OPERATIONS
@@ -24884,6 +25340,12 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_GPU
 #undef CKCI_GPU_UNITS
 #undef CKCI_GPU_WAVE
+#undef CKCI_GPU_CLOCK
+#undef CKCI_GPU_MEMORY_CLOCK
+#undef CKCI_GPU_MEMORY_BITS
+#undef CKCI_GPU_NAME
+#undef CKCI_GPU_TARGET
+#undef CKCI_GPU_COMPILED
 #endif
 #undef CKCI_GPU_COMPILER
 #ifdef CKCI_PRECISE
@@ -24904,6 +25366,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 */
 #if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)
 #pragma pop_macro("A")
+#pragma pop_macro("A100")
 #pragma pop_macro("ACCUMULATE")
 #pragma pop_macro("ACROSS")
 #pragma pop_macro("ACROSS_STRIPS")
@@ -24925,8 +25388,11 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ASK")
 #pragma pop_macro("ASYNC")
 #pragma pop_macro("B")
+#pragma pop_macro("B200")
+#pragma pop_macro("B300")
 #pragma pop_macro("BACK")
 #pragma pop_macro("BACK_HALF")
+#pragma pop_macro("BC250")
 #pragma pop_macro("BEFORE")
 #pragma pop_macro("BESIDE")
 #pragma pop_macro("BETA")
@@ -25010,6 +25476,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("GATHER_I8")
 #pragma pop_macro("GATHER_PLANES_")
 #pragma pop_macro("GATHER_SUMS")
+#pragma pop_macro("GB10")
 #pragma pop_macro("GELU")
 #pragma pop_macro("GELU_BWD")
 #pragma pop_macro("GFX")
@@ -25023,10 +25490,12 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("GROUPS")
 #pragma pop_macro("GUARDS")
 #pragma pop_macro("H")
+#pragma pop_macro("H100")
 #pragma pop_macro("HALF")
 #pragma pop_macro("HALVES")
 #pragma pop_macro("HARDSIGMOID")
 #pragma pop_macro("HARDSWISH")
+#pragma pop_macro("HEART")
 #pragma pop_macro("HELD")
 #pragma pop_macro("HIGH")
 #pragma pop_macro("HOLDS")
@@ -25135,6 +25604,9 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ROW")
 #pragma pop_macro("ROWS")
 #pragma pop_macro("RP")
+#pragma pop_macro("RTX4090")
+#pragma pop_macro("RTX5090")
+#pragma pop_macro("RTXA6000")
 #pragma pop_macro("RUN")
 #pragma pop_macro("S")
 #pragma pop_macro("SCALE")
@@ -25209,9 +25681,11 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("UNEVEN")
 #pragma pop_macro("UNFUSED")
 #pragma pop_macro("UNIT")
+#pragma pop_macro("UNITS")
 #pragma pop_macro("UNLESS_DBIAS")
 #pragma pop_macro("USUAL")
 #pragma pop_macro("V")
+#pragma pop_macro("V100")
 #pragma pop_macro("VECTOR")
 #pragma pop_macro("VECTORS")
 #pragma pop_macro("W")

@@ -8,6 +8,7 @@
    -lm */
 #define _POSIX_C_SOURCE 200809L
 #include "bounds.h"
+#include "fit.h"
 #include "npy.h"
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,7 +37,8 @@ static const command commands[] = {
     {"run", "OP PROBLEM FILES", "read .npy files, compute, write .npy files", RUN},
     {"verify", "OP PROBLEM", "generated data, an engine against ref; exit 1 on a mismatch", VERIFY},
     {"bench", "OP PROBLEM | [OP] --cases F", "median and minimum time as TSV", BENCH},
-    {"find", "OP PROBLEM", "time all instances, best first", FIND},
+    {"find", "OP PROBLEM | [OP] --fit --cases F",
+     "time all instances, best first; --fit: correct their modelled times", FIND},
 };
 enum { COMMANDS = (int)(sizeof commands / sizeof commands[0]) };
 
@@ -45,9 +47,10 @@ static const struct own_option {
     const char *name, *value, *help;
     int commands;
 } own_options[] = {
-    {"cases", "FILE", "one problem per row: a TSV with the columns of bench/cases.tsv", BENCH | VERIFY},
-    {"match", "TEXT", "only rows of --cases whose name contains TEXT", BENCH | VERIFY},
-    {"small", NULL, "cut the batch of each row of --cases to max(min(N,8), N/16)", BENCH | VERIFY},
+    {"cases", "FILE", "one problem per row: a TSV with the columns of bench/cases.tsv",
+     BENCH | VERIFY | FIND},
+    {"match", "TEXT", "only rows of --cases whose name contains TEXT", BENCH | VERIFY | FIND},
+    {"small", NULL, "cut the batch of each row of --cases to max(min(N,8), N/16)", BENCH | VERIFY | FIND},
     {"name", "TEXT", "first column of the result", BENCH},
     {"seconds", "REAL", "time to spend on each measurement, default 1; at least 5 runs", BENCH},
     {"repeats", "INT", "runs of each measurement instead", BENCH | FIND},
@@ -56,6 +59,7 @@ static const struct own_option {
     {"load-results", "DIR", "take the results from DIR/NAME.out, which something else computed", RUN},
     {"full", NULL, "compare everything with ref, however large the problem", VERIFY},
     {"save", "FILE", "write the choices, best first, one line each", FIND},
+    {"fit", NULL, "print what corrects modelled times on this GPU, for --costs, instead of the times", FIND},
     {"choice", "FILE", "plan as the first line of a file that find --save wrote", RUN | VERIFY | BENCH},
 };
 enum { OWN_OPTIONS = (int)(sizeof own_options / sizeof own_options[0]) };
@@ -1107,41 +1111,112 @@ static int save_choices(const char *path, const ckconv_choice *choices, int32_t 
     return fclose(file) == 0 && good ? 0 : complain("--save: %s: cannot be written", path);
 }
 
-static int command_find(job *j)
+/* All instances of a problem, timed, best first. */
+enum { CAPACITY = 256 };
+static int tune_all(pb_problem *p, const char *row, int repeats, ckconv_plan *base, ckconv_choice *choices,
+                    int32_t *count)
 {
-    enum { CAPACITY = 256 };
-    pb_problem p;
-    ckconv_plan base;
     ckconv_error err;
     pb_data data;
-    ckconv_choice choices[CAPACITY];
+    pb_pattern pattern;
+    const char *gap = row[0] != '\0' ? ": " : "";
+    *count = 0;
+    if (!pb_finish(p, &err) || !pb_plan(p, base, &err)) {
+        return complain("%s%s%s", row, gap, err.text);
+    }
+    memset(&pattern, 0, sizeof pattern);
+    pattern.kind = PB_NORMAL;
+    pattern.high = 1;
+    if (!pb_alloc(&data, base, wanted_roles(p, 0), NULL, &err)) {
+        return complain("%s%s%s", row, gap, err.text);
+    }
+    int good = pb_workspace(&data, largest_workspace(p, base), &err) &&
+               pb_fill(&data, base, &pattern, &err) && pb_upload(&data, &err) &&
+               ckconv_tune(base, &data.args, data.workspace, data.workspace_bytes, NULL,
+                           repeats > 0 ? repeats : 5, choices, CAPACITY, count, &err) == CKCONV_OK;
+    pb_free(&data);
+    return good ? 0 : complain("%s%s%s", row, gap, err.text);
+}
+
+/* find --fit: what problems have told so far. */
+static fit fitted;
+static ckconv_device fitted_device;
+
+static int plan_for_fit(void *context, const float costs[CKCONV_COSTS], ckconv_plan *base)
+{
+    pb_problem *p = (pb_problem *)context;
+    ckconv_error err;
+    memcpy(p->device.costs, costs, sizeof p->device.costs);
+    return pb_plan(p, base, &err);
+}
+
+/* Instances that take four times as long as the best teach nothing that a choice needs. */
+static int fit_one(job *j, pb_problem *p, const char *row)
+{
+    static ckconv_choice choices[CAPACITY];
+    ckconv_plan base;
+    int32_t count;
+    int repeats;
+    double budget;
+    int status = timing_options(j, &repeats, &budget);
+    status = status != 0 ? status : tune_all(p, row, repeats, &base, choices, &count);
+    if (status != 0) {
+        return status;
+    }
+    if (base.engine != CKCONV_ENGINE_GPU) {
+        return complain("--fit: only for the engine gpu");
+    }
+    fitted_device = base.device;
+    for (int32_t i = 0; i < count && choices[i].seconds <= 4 * choices[0].seconds; i++) {
+        double terms[CKCONV_COSTS];
+        if (fit_terms(plan_for_fit, p, &choices[i], terms)) {
+            fit_add(&fitted, terms, choices[i].seconds);
+        }
+    }
+    return 0;
+}
+
+static int command_fit(job *j)
+{
+    int status = command_each(j, fit_one);
+    char text[512];
+    double before, after;
+    if (status != 0) {
+        return status;
+    }
+    if (!fit_solve(&fitted, fitted_device.costs, &before, &after)) {
+        return complain("--fit: %d runs, and ten are the least: give --cases", fitted.count);
+    }
+    ckconv_costs_to_text(&fitted_device, text, sizeof text);
+    printf(
+        "# %s, %d compute units: %d runs, median distance from the modelled time %.0f %%, %.0f %% with\n%s",
+        fitted_device.arch, (int)fitted_device.compute_units, fitted.count, 100 * before, 100 * after, text);
+    return 0;
+}
+
+static int command_find(job *j)
+{
+    static ckconv_choice choices[CAPACITY];
+    pb_problem p;
+    ckconv_plan base;
     int32_t count = 0;
     int repeats;
     double budget;
     int status = timing_options(j, &repeats, &budget);
+    for (int i = 0; i < 3; i++) {
+        static const char *const only[3] = {"cases", "match", "small"};
+        if (status == 0 && own(j, only[i]) != NULL) {
+            status = complain("--%s: find takes it only with --fit", only[i]);
+        }
+    }
+    if (status == 0) {
+        make_problem(j, j->op, &p);
+        status = tune_all(&p, "", repeats, &base, choices, &count);
+    }
     if (status != 0) {
         return status;
     }
-    make_problem(j, j->op, &p);
-    if (!pb_finish(&p, &err) || !pb_plan(&p, &base, &err)) {
-        return complain("%s", err.text);
-    }
-    pb_pattern pattern;
-    memset(&pattern, 0, sizeof pattern);
-    pattern.kind = PB_NORMAL;
-    pattern.high = 1;
-    if (!pb_alloc(&data, &base, wanted_roles(&p, 0), NULL, &err)) {
-        return complain("%s", err.text);
-    }
-    int good = pb_workspace(&data, largest_workspace(&p, &base), &err) &&
-               pb_fill(&data, &base, &pattern, &err) && pb_upload(&data, &err) &&
-               ckconv_tune(&base, &data.args, data.workspace, data.workspace_bytes, NULL,
-                           repeats > 0 ? repeats : 5, choices, CAPACITY, &count, &err) == CKCONV_OK;
-    pb_free(&data);
-    if (!good) {
-        return complain("%s", err.text);
-    }
-    puts("instance\tengine\tfamily\tsplit_k\tworkspace_bytes\tus_median\ttflops");
+    puts("instance\tengine\tfamily\tsplit_k\tworkspace_bytes\tus_median\ttflops\tus_modelled");
     for (int32_t i = 0; i < count; i++) {
         const ckconv_choice *c = &choices[i];
         printf("%s\t%s\t%s\t%d\t%lld\t%.2f\t", ckconv_instance_name(c->instance),
@@ -1149,10 +1224,14 @@ static int command_find(job *j)
                ckconv_family_name(ckconv_instance_family(c->instance)), (int)c->split_k,
                (long long)c->workspace_bytes, 1e6 * c->seconds);
         if ((1 << p.op & PB_GN) != 0 || c->seconds <= 0) {
-            puts("-");
+            printf("-");
         } else {
-            printf("%.4g\n", 1e-12 * (double)base.flop / c->seconds);
+            printf("%.4g", 1e-12 * (double)base.flop / c->seconds);
         }
+        ckconv_plan plan;
+        double modelled =
+            ckconv_plan_choice(&plan, &base, c, NULL) == CKCONV_OK ? ckconv_plan_seconds(&plan) : -1;
+        printf(modelled < 0 ? "\t-\n" : "\t%.2f\n", 1e6 * modelled);
     }
     const char *path = own(j, "save");
     return path != NULL ? save_choices(path, choices, count) : 0;
@@ -1174,6 +1253,9 @@ static int command_list(job *j)
         char text[2048];
         ckconv_plan_describe(&base, text, sizeof text);
         printf("# %s\n", text);
+        if (ckconv_plan_seconds(&base) >= 0) {
+            printf("# modelled: %.2f us\n", 1e6 * ckconv_plan_seconds(&base));
+        }
     }
     printf("instance\tengine\tfamily\t%s\n", j->num_given > 0 ? "supported" : "operations");
     for (int32_t i = 0; i < ckconv_instance_count(); i++) {
@@ -1206,6 +1288,9 @@ static int command_info(void)
     ckconv_error err;
     printf("ckconv   %d.%d.%d\n", (int)(version / 10000), (int)(version / 100 % 100), (int)(version % 100));
     printf("build    %s\n", ckconv_build_text());
+#if defined(__VERSION__)
+    printf("compiler %s\n", __VERSION__);
+#endif
     ckconv_device_cpu(&d);
     printf("cpu      %s, %d thread%s,%s%s%s%s\n", d.arch, (int)d.threads, d.threads == 1 ? "" : "s",
            (d.features & CKCONV_CPU_AVX2) != 0 ? " AVX2" : "",
@@ -1235,8 +1320,11 @@ static int command_info(void)
         if (ckconv_device_gpu(i, &d, &err) != CKCONV_OK) {
             printf("gpu %-4d %s\n", (int)i, err.text);
         } else {
+            char text[512];
             printf("gpu %-4d %s, %d compute units, waves of %d, %d bytes of LDS per block\n", (int)i, d.arch,
                    (int)d.compute_units, (int)d.wave_size, (int)d.lds_bytes);
+            ckconv_device_text(&d, text, sizeof text);
+            printf("         %s\n", text);
         }
     }
     if (gpus == 0) {
@@ -1273,7 +1361,11 @@ int main(int argc, char **argv)
         return argc > 2 ? complain("'%s': info takes nothing", argv[2]) : command_info();
     }
     int status = parse(&j, argc, argv);
-    if (status == 0 && j.op == 0 && (j.command->bit & (RUN | FIND)) != 0) {
+    const int fits = j.command->bit == FIND && own(&j, "fit") != NULL;
+    if (status == 0 && fits && own(&j, "save") != NULL) {
+        status = complain("--save: find writes choices, which --fit does not print");
+    }
+    if (status == 0 && j.op == 0 && (j.command->bit & (RUN | FIND)) != 0 && !fits) {
         status = complain("%s: needs an operation, see ckconv %s --help", argv[1], argv[1]);
     }
     for (int i = 0; i < j.num_given && status == 0; i++) {
@@ -1297,7 +1389,7 @@ int main(int argc, char **argv)
         status = command_run(&j);
         break;
     case FIND:
-        status = command_find(&j);
+        status = fits ? command_fit(&j) : command_find(&j);
         break;
     case VERIFY:
         status = command_each(&j, verify_one);

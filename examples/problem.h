@@ -145,6 +145,7 @@ static const pb_option pb_options[] = {
     {"engine", PB_ALL, "NAME", "ref, cpu or gpu; default: gpu if there is one, else cpu"},
     {"device", PB_ALL, "INT", "GPU number, default 0"},
     {"target", PB_ALL, "NAME", "plan for this GPU (gfx942, sm_90, ..), here or not: list, run --dump-launch"},
+    {"costs", PB_ALL, "FILE", "GPU: corrections of modelled times, which find --fit wrote"},
     {"threads", PB_ALL, "INT", "CPU threads"},
     {"instance", PB_ALL, "NAME", "an instance or a family, see ckconv list"},
     {"split-k", PB_ALL, "INT", "parts of the reduction; default: the planner's choice"},
@@ -566,6 +567,33 @@ PB_FUNCTION int pb_groupnorm_options(const pb_problem *p, int ndim, ckconv_layou
 /* A target by name is no device here: tensors of its plans stay on the host. */
 enum { PB_NO_DEVICE = 1 << 20 };
 
+/* --costs: a file's text into the device. */
+PB_FUNCTION int pb_costs(pb_problem *p, ckconv_error *err)
+{
+    static const size_t most = 4096;
+    const char *path = pb_value(p, "costs");
+    char text[4096 + 1];
+    ckconv_error why;
+    if (path == NULL) {
+        return 1;
+    }
+    if (p->device.kind == CKCONV_DEVICE_CPU) {
+        return pb_fail(err, "--costs: only for the engine gpu");
+    }
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        return pb_fail(err, "--costs: %.100s: cannot be opened", path);
+    }
+    const size_t length = fread(text, 1, most, file);
+    const int whole = feof(file);
+    fclose(file);
+    text[length] = '\0';
+    if (!whole || ckconv_costs_from_text(&p->device, text, &why) != CKCONV_OK) {
+        return pb_fail(err, "--costs: %.100s: %s", path, whole ? why.text : "longer than 4096 bytes");
+    }
+    return 1;
+}
+
 /* --engine, --device and what else says how to compute. */
 PB_FUNCTION int pb_engine_options(pb_problem *p, ckconv_error *err)
 {
@@ -595,7 +623,7 @@ PB_FUNCTION int pb_engine_options(pb_problem *p, ckconv_error *err)
             return pb_fail(err, "--target: must name a GPU, with engine gpu");
         }
         p->device.ordinal = PB_NO_DEVICE;
-        return 1;
+        return pb_costs(p, err);
     }
     int gpu = o->engine == CKCONV_ENGINE_GPU ||
               (o->engine == CKCONV_ENGINE_AUTO && (pb_value(p, "device") != NULL || example_has_gpu()));
@@ -604,7 +632,7 @@ PB_FUNCTION int pb_engine_options(pb_problem *p, ckconv_error *err)
             return pb_fail(err, "--device: only for the engine gpu");
         }
         ckconv_device_cpu(&p->device);
-        return 1;
+        return pb_costs(p, err);
     }
     if (ckconv_device_gpu(ordinal, &p->device, &why) != CKCONV_OK) {
         return pb_fail(err, "--%s: %s", pb_value(p, "device") != NULL ? "device" : "engine", why.text);
@@ -612,7 +640,7 @@ PB_FUNCTION int pb_engine_options(pb_problem *p, ckconv_error *err)
     if (ckconv_device_open(&p->device, &why) != CKCONV_OK) {
         return pb_fail(err, "--device: %s", why.text);
     }
-    return 1;
+    return pb_costs(p, err);
 }
 
 /* All options -> descriptions, options, device. */

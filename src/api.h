@@ -442,8 +442,19 @@ typedef struct ckconv_device {
     int32_t wave_size;     /* GPU: 32 or 64 */
     int32_t compute_units; /* GPU */
     int32_t lds_bytes;     /* GPU: LDS (shared memory) per block, 48 KiB or more */
-    int32_t reserved[3];
+    float costs[5];        /* GPU: corrections of modelled times, factors by CKCONV_COST_...; 0: 1 */
+    int32_t reserved[2];
 } ckconv_device;
+/* What a time is spent on: a launch, bytes through memory, multiply-adds outside the matrix unit and on it,
+   and what blocks take to begin and end. */
+enum {
+    CKCONV_COST_LAUNCH = 0,
+    CKCONV_COST_BYTES = 1,
+    CKCONV_COST_FMA = 2,
+    CKCONV_COST_MATRIX = 3,
+    CKCONV_COST_ROUND = 4,
+    CKCONV_COSTS = 5
+};
 enum { CKCONV_DEVICE_CPU = 0, CKCONV_DEVICE_AMD = 1, CKCONV_DEVICE_NVIDIA = 2 };
 enum {
     CKCONV_CPU_AVX2 = 1,       /* with FMA */
@@ -653,6 +664,15 @@ CKCONV_API ckconv_status ckconv_tune(const ckconv_plan *base, const ckconv_args 
                                      size_t workspace_bytes, void *stream, int32_t repeats,
                                      ckconv_choice *choices, int32_t capacity, int32_t *count,
                                      ckconv_error *err);
+/* Corrections of a device's modelled times as text, one line each: "# comment", or a name (launch, bytes,
+   fma, matrix, round) and a factor from 1/64 to 64; and back, where names without a line become 0.
+   `ckconv find --fit` writes it from measured times. An error names the line. to_text returns the full
+   length, as snprintf does. */
+CKCONV_API size_t ckconv_costs_to_text(const ckconv_device *device, char *text, size_t size);
+CKCONV_API ckconv_status ckconv_costs_from_text(ckconv_device *device, const char *text, ckconv_error *err);
+/* The time that the planner expects of a run, as it compared this plan with others: from figures and, on an
+   H100, measurements; a guess elsewhere, the better for corrections. -1: engine ref, or no plan. */
+CKCONV_API double ckconv_plan_seconds(const ckconv_plan *plan);
 /* The plan of a choice. */
 CKCONV_API ckconv_status ckconv_plan_choice(ckconv_plan *plan, const ckconv_plan *base,
                                             const ckconv_choice *choice, ckconv_error *err);
@@ -724,6 +744,9 @@ CKCONV_API void ckconv_device_cpu(ckconv_device *device);
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err);
 CKCONV_API ckconv_status ckconv_device_named(const char *arch, ckconv_device *device, ckconv_error *err);
 CKCONV_API int32_t ckconv_device_count(void); /* GPUs; 0 without device code */
+/* What a report about a GPU should say: its name, target, clocks, memory, the versions of driver and runtime
+   and the compiler of its kernels; empty for a CPU. Returns the full length, as snprintf does. */
+CKCONV_API size_t ckconv_device_text(const ckconv_device *device, char *text, size_t size);
 
 /* Memory and time of a GPU for programs that include no HIP or CUDA header. For CPU facts they use the host's
    malloc and memcpy, so that one program serves both. open makes the device current; alloc, copy, fill, free

@@ -60,6 +60,7 @@ extern "C" {
 #include "cpu/undef.h"
 #endif /* CKCI_HAS_CPU */
 
+#include "gpu/costs.h"
 #include "gpu/conv.h"
 #include "gpu/bias.h"
 #include "gpu/move.h"
@@ -87,6 +88,7 @@ extern "C" {
 #include "plan/describe.h"
 #include "plan/calls.h"
 #include "plan/tune.h"
+#include "plan/costs.h"
 #include "plan/transform.h"
 #endif /* !CKCI_PART */
 

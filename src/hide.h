@@ -8,6 +8,8 @@
 #if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER)
 #pragma push_macro("A")
 #undef A
+#pragma push_macro("A100")
+#undef A100
 #pragma push_macro("ACCUMULATE")
 #undef ACCUMULATE
 #pragma push_macro("ACROSS")
@@ -50,10 +52,16 @@
 #undef ASYNC
 #pragma push_macro("B")
 #undef B
+#pragma push_macro("B200")
+#undef B200
+#pragma push_macro("B300")
+#undef B300
 #pragma push_macro("BACK")
 #undef BACK
 #pragma push_macro("BACK_HALF")
 #undef BACK_HALF
+#pragma push_macro("BC250")
+#undef BC250
 #pragma push_macro("BEFORE")
 #undef BEFORE
 #pragma push_macro("BESIDE")
@@ -220,6 +228,8 @@
 #undef GATHER_PLANES_
 #pragma push_macro("GATHER_SUMS")
 #undef GATHER_SUMS
+#pragma push_macro("GB10")
+#undef GB10
 #pragma push_macro("GELU")
 #undef GELU
 #pragma push_macro("GELU_BWD")
@@ -246,6 +256,8 @@
 #undef GUARDS
 #pragma push_macro("H")
 #undef H
+#pragma push_macro("H100")
+#undef H100
 #pragma push_macro("HALF")
 #undef HALF
 #pragma push_macro("HALVES")
@@ -254,6 +266,8 @@
 #undef HARDSIGMOID
 #pragma push_macro("HARDSWISH")
 #undef HARDSWISH
+#pragma push_macro("HEART")
+#undef HEART
 #pragma push_macro("HELD")
 #undef HELD
 #pragma push_macro("HIGH")
@@ -470,6 +484,12 @@
 #undef ROWS
 #pragma push_macro("RP")
 #undef RP
+#pragma push_macro("RTX4090")
+#undef RTX4090
+#pragma push_macro("RTX5090")
+#undef RTX5090
+#pragma push_macro("RTXA6000")
+#undef RTXA6000
 #pragma push_macro("RUN")
 #undef RUN
 #pragma push_macro("S")
@@ -618,12 +638,16 @@
 #undef UNFUSED
 #pragma push_macro("UNIT")
 #undef UNIT
+#pragma push_macro("UNITS")
+#undef UNITS
 #pragma push_macro("UNLESS_DBIAS")
 #undef UNLESS_DBIAS
 #pragma push_macro("USUAL")
 #undef USUAL
 #pragma push_macro("V")
 #undef V
+#pragma push_macro("V100")
+#undef V100
 #pragma push_macro("VECTOR")
 #undef VECTOR
 #pragma push_macro("VECTORS")

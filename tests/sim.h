@@ -364,6 +364,18 @@ static inline simError_t simDeviceGetAttribute(int *value, int attribute, int or
     return simSuccess;
 }
 
+static inline simError_t simDriverGetVersion(int *version)
+{
+    *version = 0;
+    return simSuccess;
+}
+
+static inline simError_t simRuntimeGetVersion(int *version)
+{
+    *version = 0;
+    return simSuccess;
+}
+
 static inline simError_t simGetDevice(int *ordinal)
 {
     if (sim_device_count() == 0) {

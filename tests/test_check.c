@@ -1029,7 +1029,18 @@ static void test_device(ckconv_op op)
     TRY(features, features, "features")
     TRY(reserved[0], reserved, "reserved[0]")
     TRY(reserved[1], reserved, "reserved[1]")
-    TRY(reserved[2], reserved, "reserved[2]")
+    static const int32_t costs[] = {-1, 65, INT32_MIN};
+    for (size_t i = 0; i < CKCONV_COSTS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "costs[%d]", (int)i);
+        for (size_t j = 0; j < sizeof costs / sizeof costs[0]; j++) {
+            d = cpu;
+            d.costs[i] = (float)costs[j];
+            expect_option(&p, NULL, &d, CKCONV_ERR_ARGUMENT, name, "1/64 to 64");
+        }
+        d.costs[i] = 0.015f;
+        expect_option(&p, NULL, &d, CKCONV_ERR_ARGUMENT, name, "0.015");
+    }
 #undef TRY
     memset(&d, 0, sizeof d); /* facts by hand: an unknown CPU without features, one thread */
     ckconv_plan plan;

@@ -33,6 +33,19 @@ expect() {
 
 conv="--n 2 --k 6 --c 4 --filter 3,3 --input 9,10 --pad 1,1"
 if [ -x "$cli" ]; then
+    printf '# of a test\nmatrix 3\nbytes 2\n' >"$BUILD/costs.txt"
+    printf 'matrix 3\nbyte 2\n' >"$BUILD/costs_bad.txt"
+    # shellcheck disable=SC2086
+    {
+        expect 0 "# modelled: " "$cli" list fwd $conv --target gfx942 --costs "$BUILD/costs.txt"
+        expect 2 "line 2: 'byte'" "$cli" list fwd $conv --target gfx942 --costs "$BUILD/costs_bad.txt"
+        expect 2 "cannot be opened" "$cli" list fwd $conv --target gfx942 --costs "$BUILD/no/such"
+        expect 2 "only for the engine gpu" "$cli" list fwd $conv --engine cpu --costs "$BUILD/costs.txt"
+        expect 2 "--fit: only for the engine gpu" "$cli" find fwd --fit $conv --engine cpu --repeats 1
+        expect 2 "only with --fit" "$cli" find fwd --cases "$here/../bench/cases.tsv"
+        expect 2 "--save" "$cli" find fwd --fit $conv --save "$BUILD/choices.txt"
+        expect 0 "compiler " "$cli" info
+    }
     # shellcheck disable=SC2086
     for command in verify bench find; do
         expect 2 "--target: $command computes" "$cli" $command fwd $conv --target gfx942

@@ -2,8 +2,8 @@
   >>core-base
   What every room may use: how a call fails, and how that is passed on. A failure is a status and, where the
   caller gave an error to fill, a text that names the argument, its value and what is allowed. Every failure
-  goes through ckci_fail, so that no status is without a text; CKCI_TRY hands it up. Nothing is printed and
-  nothing exits.
+  goes through ckci_fail, so that no status is without a text; CKCI_TRY hands it up. Texts that callers hold
+  are written piece by piece. Nothing is printed and nothing exits.
 */
 #pragma once
 #include "core/platform.h"

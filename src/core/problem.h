@@ -25,6 +25,8 @@ enum { CKCI_TUNE_BIAS = 8 };
 /* For direct on a CPU: rows are gathered (cpu/along, along_weight). It is kept because the costs that chose
    it may differ for a run's pointers. */
 enum { CKCI_TUNE_ALONG = 9 };
+/* What the planner expects a run to take, in picoseconds; -1: it has no idea. */
+enum { CKCI_TUNE_TIME = 10 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -34,7 +36,8 @@ typedef union ckci_problem {
 
 struct ckci_gpu_tile;
 
-/* A question to an instance: does it fit, at what cost (vector multiply-adds), with which plan members? */
+/* A question to an instance: does it fit, at what cost (CPU: vector multiply-adds; GPU: nanoseconds, as
+   gpu/costs.h counts them), with which plan members? */
 typedef struct ckci_fit {
     ckconv_plan *plan;
     const ckci_problem *p;
@@ -45,7 +48,12 @@ typedef struct ckci_fit {
     int64_t limit;                    /* workspace */
     int32_t split_k;                  /* forced, or 0 */
     double cost;
+    double real; /* GPU: nanoseconds of a run for one of cost, which is compared with its like first */
 } ckci_fit;
+
+/* Corrections of modelled times lie between these. */
+#define CKCI_LEAST_COST (1.0 / 64)
+#define CKCI_MOST_COST 64.0
 
 /* The cost that keeps a thread busy for about 20 microseconds. Another thread for less is not worth its
    start. */

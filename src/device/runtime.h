@@ -214,6 +214,12 @@ CKCONV_API int32_t ckconv_device_count(void)
     return 0;
 }
 
+CKCONV_API size_t ckconv_device_text(const ckconv_device *device, char *text, size_t size)
+{
+    return ckci_append(text, text ? size : 0, 0, "%s",
+                       device && device->kind != CKCONV_DEVICE_CPU ? "this build holds no GPU code" : "");
+}
+
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)
 {
     if (device) {
@@ -246,6 +252,34 @@ CKCONV_API int32_t ckconv_device_count(void)
 {
     int count = 0;
     return ckci_count_gpus("", &count, NULL) == CKCONV_OK ? count : 0;
+}
+
+CKCONV_API size_t ckconv_device_text(const ckconv_device *device, char *text, size_t size)
+{
+    ckci_gpu_properties prop;
+    int clock = 0, memory = 0, bits = 0, driver = 0, runtime = 0;
+    size = text ? size : 0;
+    if (!device || device->kind == CKCONV_DEVICE_CPU) {
+        return ckci_append(text, size, 0, "%s", "");
+    }
+    memset(&prop, 0, sizeof prop);
+    const int ordinal = device->ordinal, code = (int)CKCI_GPU(GetDeviceProperties)(&prop, ordinal);
+    if (code != 0) {
+        ckconv_error err;
+        (void)ckci_gpu_status(code, "device properties", CKCONV_ERR_NO_DEVICE, &err);
+        return ckci_append(text, size, 0, "%s", err.text);
+    }
+    (void)CKCI_GPU(DeviceGetAttribute)(&clock, CKCI_GPU_CLOCK, ordinal);
+    (void)CKCI_GPU(DeviceGetAttribute)(&memory, CKCI_GPU_MEMORY_CLOCK, ordinal);
+    (void)CKCI_GPU(DeviceGetAttribute)(&bits, CKCI_GPU_MEMORY_BITS, ordinal);
+    (void)CKCI_GPU(DriverGetVersion)(&driver);
+    (void)CKCI_GPU(RuntimeGetVersion)(&runtime);
+    (void)CKCI_GPU(GetLastError)(); /* of a fact that this runtime does not tell: 0 stands for it */
+    const char *target = CKCI_GPU_TARGET(prop)[0] ? CKCI_GPU_TARGET(prop) : device->arch;
+    size_t at = ckci_append(text, size, 0, "%.100s, target %.100s", CKCI_GPU_NAME(prop), target);
+    at = ckci_append(text, size, at, "; %d MHz, memory of %d MHz and %d bits; driver %d, runtime %d",
+                     clock / 1000, memory / 1000, bits, driver, runtime);
+    return ckci_append(text, size, at, "; compiled by %s", CKCI_GPU_COMPILED);
 }
 
 CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *device, ckconv_error *err)

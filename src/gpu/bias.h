@@ -73,7 +73,7 @@ CKCI_FN ckconv_status ckci_make_gpu_bias(const ckci_conv *p, const ckconv_device
 CKCI_FN double ckci_gpu_bias_cost(const ckci_conv *p, const ckconv_device *device)
 {
     double bytes = (double)ckci_count(&p->t[CKCI_OUT]) * (double)ckci_size(p->t[CKCI_OUT].dtype);
-    return 218 * (5000 + bytes / (20 * (double)ckci_max(device->compute_units, 1)));
+    return ckci_cost_launch(device, 5000) + ckci_cost_bytes(device, bytes, 20);
 }
 
 /* A launch that adds the parts in k->o. */

@@ -85,8 +85,8 @@ CKCI_FN int ckci_depth_common(const ckci_gpu_depth *k, int weight)
                (k->a.dtype == CKCONV_F64 ? type == CKCONV_F64
                                          : type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
     }
-    int fits = k->a.dtype != CKCONV_F64 && k->b.plain && ckci_few(&k->o.t.op) &&
-               k->o.t.op.kind != CKCONV_GELU;
+    int fits =
+        k->a.dtype != CKCONV_F64 && k->b.plain && ckci_few(&k->o.t.op) && k->o.t.op.kind != CKCONV_GELU;
     for (int i = 0; i < 2 + k->o.num_d; i++) {
         ckconv_dtype type = i == 0 ? k->b.dtype : i == 1 ? k->o.t.dtype : k->o.d[i - 2].dtype;
         fits = fits && (type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
@@ -564,7 +564,7 @@ CKCI_FN void ckci_depth_stretches(ckci_gpu_depth *k)
     k->by_rest = ckci_make_divisor(ckci_max(rest, 1));
 }
 
-/* Memory and arithmetic together, in multiply-adds of a compute unit: ten for a byte, of whole sectors. */
+/* Memory and arithmetic together: the time of ten multiply-adds for a byte, of whole sectors. */
 CKCI_FN double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, double rate)
 {
     double products = (double)ckci_count(&p->t[CKCI_OUT]) * (double)p->c, bytes = 0;
@@ -574,7 +574,10 @@ CKCI_FN double ckci_depth_cost(const ckci_conv *p, const ckconv_device *device, 
         double apart = ckci_depth_apart(&p->t[i]) ? (double)p->t[i].stride[0] / (double)p->t[i].len[2] : 1;
         bytes += (double)ckci_count(&p->t[i]) * (apart * size < 32 ? apart * size : 32);
     }
-    return (products * rate + bytes * 10) / (double)ckci_max(device->compute_units, 1) / 16 + 500;
+    const ckci_rates rates = ckci_device_rates(device, 0);
+    const double fma = device->kind == CKCONV_DEVICE_AMD ? rates.fma / CKCI_FMA_REAL : rates.fma;
+    const double work = (products * rate * fma + bytes * 10 * rates.bytes) / ckci_units(device);
+    return (work / 16 + 500 * rates.launch) / CKCI_FMA_NS;
 }
 
 CKCI_FN void ckci_depth_divisors(ckci_gpu_depth *k)

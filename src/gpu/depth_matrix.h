@@ -392,7 +392,9 @@ CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
     ckci_conv one = ckci_depth_part(&f->p->conv, 0);
     int64_t launches = ckci_depth_launches(&f->p->conv);
     CKCI_TRY(ckci_depth_any_gather(&one, &f->plan->device, f->tile, &l, &f->cost, err));
-    f->cost *= (double)launches * ckci_depth_beside(&f->p->conv);
+    const double beside = ckci_depth_beside(&f->p->conv);
+    f->cost *= (double)launches * beside;
+    f->real = beside > 1 ? 1 : CKCI_DEPTH_REAL;
     ckci_plan_launch(f->plan, &l, (int32_t)launches);
     return CKCONV_OK;
 }
@@ -424,7 +426,9 @@ CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
     ckci_conv one = ckci_depth_part(&f->p->conv, 0);
     CKCI_TRY(ckci_depth_any_weight(&one, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
                                    &f->cost, err));
-    f->cost *= (double)launches * ckci_depth_beside(&f->p->conv);
+    const double beside = ckci_depth_beside(&f->p->conv);
+    f->cost *= (double)launches * beside;
+    f->real = beside > 1 ? 1 : CKCI_DEPTH_REAL;
     ckci_plan_launch(f->plan, &l, (int32_t)launches * (l.a.depth.sums ? 2 : 1));
     f->plan->split_k = l.a.depth.parts;
     f->plan->workspace_bytes = bytes;

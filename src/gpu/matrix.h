@@ -213,14 +213,14 @@ CKCI_FN ckconv_status ckci_matrix_take(ckci_matrix *m, int64_t bytes, int64_t li
 /* What it costs to write `bytes` of packed values. */
 CKCI_FN double ckci_pack_cost(const ckconv_device *device, double bytes)
 {
-    return 218 * (2500 + 2 * bytes / (12 * (double)ckci_max(device->compute_units, 1)));
+    return ckci_cost_launch(device, 2500) + ckci_cost_bytes(device, 2 * bytes, 12);
 }
 
 /* What it costs to move `bytes`: the kernels of transforms come near a copy's bandwidth (H100: 2.2 TB/s of
    bytes read and written, where packing reaches a fifth of that). */
 CKCI_FN double ckci_move_cost(const ckconv_device *device, double bytes)
 {
-    return 218 * (2500 + 2 * bytes / (50 * (double)ckci_max(device->compute_units, 1)));
+    return ckci_cost_launch(device, 2500) + ckci_cost_bytes(device, 2 * bytes, 50);
 }
 
 /* Does a kernel of transforms pack t? It converts nothing, and pads nothing. */
@@ -456,24 +456,26 @@ CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *
 }
 
 /* How much slower than .022 ns an output a tile takes 64 places of the reduction. AMD: by the bytes that it
-   takes from memory and LDS for a multiply-add, for want of measurements. */
-CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m)
+   takes from memory and LDS in that time, for want of measurements. */
+CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m, double thirst)
 {
-    return device->kind != CKCONV_DEVICE_NVIDIA ? 0.6 + 36. / m->tile->rows + 36. / m->tile->columns
-                                                : m->tile->slow[!ckci_matrix_groups(device, m)];
+    return device->kind != CKCONV_DEVICE_NVIDIA
+               ? 0.6 + thirst * (36. / m->tile->rows + 36. / m->tile->columns)
+               : m->tile->slow[!ckci_matrix_groups(device, m)];
 }
 
-/* Time on m's matrix unit, as multiply-adds of one compute unit's vector unit. Rounds of blocks that run side
-   by side; each takes nanoseconds to begin and write its sums, fewer where a block goes from one tile into
-   the next, and for 64 places of the reduction: what ckci_matrix_slow says for two bytes each. CDNA
-   multiplies f32 at the rate of 5.4 bytes, or less, and f64 as NVIDIA does at that of 8. */
+/* Time on m's matrix unit. Rounds of blocks that run side by side; each takes nanoseconds to begin and write
+   its sums, fewer where a block goes from one tile into the next, and for 64 places of the reduction: what
+   ckci_matrix_slow says for two bytes each. NVIDIA multiplies f64 at the rate of eight bytes; AMD's rates are
+   in the table of figures. */
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
     ckconv_op op = m->conv.op;
     double side = (double)ckci_matrix_blocks(device, op, m->tile->rows, m->tile->columns),
            units = device->compute_units;
-    double slow = ckci_matrix_slow(device, m), size = (double)m->tile->rows * m->tile->columns;
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    double slow = ckci_matrix_slow(device, m, rates.thirst), size = (double)m->tile->rows * m->tile->columns;
     units = units < 1 ? 1 : units;
     if (amd) { /* no more side by side than there are; few wait often */
         double most = ceil((double)blocks / units);
@@ -483,17 +485,21 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         side = 1;
         slow *= 1.4;
     }
-    slow *= 8 / (double)ckci_matrix_chunk(m->type);
-    slow = m->type == CKCONV_F32 && slow < 2.7 ? 2.7 : slow;
+    slow *= amd ? 1 : 8 / (double)ckci_matrix_chunk(m->type);
     double area = side * size, share = (double)blocks / (side * units);
-    double rounds = share > (amd ? 6 : 16) ? share : ceil(share), once = 1700 + area * .125;
+    double rounds = share > (amd ? 6 : 16) ? share : ceil(share),
+           once = 1700 * rates.round + area * .125 * rates.bytes;
     if (op == CKCONV_BWD_WEIGHT && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
-        once = 1300 + size * .038 + (m->l.a.conv.stream ? 0 : 2500);
+        once = 1300 * rates.round + size * .038 * rates.bytes + (m->l.a.conv.stream ? 0 : 2500 * rates.round);
     }
-    return 218 * rounds * (once + red / 64 * area * .022 * slow);
+    if (amd) { /* a last round of fewer blocks than fit is shorter */
+        const double most = share > 6 ? share * side : ceil((double)blocks / units);
+        return rounds * once + most * size * red / 64 * .022 * slow * rates.matrix;
+    }
+    return rounds * (once + red / 64 * area * .022 * slow * rates.matrix);
 }
 
 /* May groups of waves go from one tile into the next? If all have as many steps; or where phases differ, if

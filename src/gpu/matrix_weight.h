@@ -12,10 +12,11 @@
 /* What it costs to write the sums of `split` parts and to add them. */
 CKCI_FN double ckci_sums_cost(const ckconv_device *device, int64_t split, int64_t bytes)
 {
-    double units = (double)ckci_max(device->compute_units, 1);
     double passes =
         device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2; /* there they are written into the L2 cache */
-    return split > 1 ? 218 * (3000 + passes * (double)split * (double)bytes / (20 * units)) : 0;
+    return split > 1 ? ckci_cost_launch(device, 3000) +
+                           ckci_cost_bytes(device, passes * (double)split * (double)bytes, 20)
+                     : 0;
 }
 
 /* Equal shares of all steps for the blocks that run side by side, with at most `split` parts of a tile: what
@@ -40,6 +41,7 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
     if (parts > split) {
         return 1e300;
     }
+    const ckci_rates rates = ckci_device_rates(device, m->type);
     share->steps = (int32_t)steps;
     share->part = (int32_t)part;
     share->rest = (int32_t)(items % side);
@@ -50,7 +52,7 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
     share->by_rows = ckci_make_divisor(m->tile->rows);
     share->by_columns = ckci_make_divisor(m->tile->columns);
     return ckci_matrix_cost(device, m, side, 64. * (double)(part + 1)) +
-           218 * (touched - 1) * (1700 + size * .125) +
+           (touched - 1) * (1700 * rates.round + size * .125 * rates.bytes) +
            ckci_sums_cost(device, 2, (int64_t)((double)(side + tiles) * size * 2));
 }
 
@@ -100,7 +102,7 @@ CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
         timed = timed && p->stride[i] == 1 && p->dilation[i] == 1;
     }
     double slices = (double)ckci_ceil_div(p->g, 64) * 64 / (double)ckci_max(p->g, 1);
-    return ckci_depth_cost(p, device, 1.5) * (timed ? slices : 4) + 3.5e4;
+    return ckci_depth_cost(p, device, 1.5) * (timed ? slices : 4) + ckci_cost_launch(device, 160.6);
 }
 
 /* bwd_weight; a part of the sums for each block of a slice. */
@@ -142,9 +144,11 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
         return CKCONV_OK;
     }
     double sums = ckci_sums_cost(device, m->split + 1, bytes);
-    *cost = ckci_matrix_groups(device, m)
-                ? 218 * (*cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums /* measured beside tiles */
-                : 218 * CKCI_NEAR_BESIDE * (*cost + 8000) + sums / 2;
+    if (ckci_matrix_groups(device, m)) { /* measured beside tiles */
+        *cost = ckci_cost_matrix(device, *cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums;
+        return CKCONV_OK;
+    }
+    *cost = CKCI_NEAR_BESIDE * (ckci_cost_matrix(device, *cost) + ckci_cost_launch(device, 8000)) + sums / 2;
     return CKCONV_OK;
 }
 
@@ -429,9 +433,9 @@ CKCI_FN int ckci_bias_apart(const ckci_matrix *m)
 
 /* What it costs that tiles sum dbias, too: LDS serves the unit and the sums, so that a step takes up to a
    tenth longer (H100), of which each column of tiles that takes turns has its share. */
-CKCI_FN double ckci_matrix_bias_cost(const ckci_matrix *m, double cost)
+CKCI_FN double ckci_matrix_bias_cost(const ckconv_device *device, const ckci_matrix *m, double cost)
 {
-    return 0.1 * cost / m->l.a.conv.bias_turns + 218 * 3000. * ckci_bias_apart(m);
+    return 0.1 * cost / m->l.a.conv.bias_turns + ckci_cost_launch(device, 3000) * ckci_bias_apart(m);
 }
 
 CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
@@ -441,7 +445,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_matrix_weight(&f->p->conv, device, f->family, f->tile, f->split_k, f->limit, NULL, &m,
                                 &f->cost, err));
-    const double more = m.bias ? ckci_matrix_bias_cost(&m, f->cost) : 0;
+    const double more = m.bias ? ckci_matrix_bias_cost(device, &m, f->cost) : 0;
     if (m.bias && ckci_gpu_bias_cost(&f->p->conv, device) < more) { /* dout is read once more instead */
         ckci_conv apart = f->p->conv;
         apart.dbias.dtype = 0;

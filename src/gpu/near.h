@@ -327,11 +327,13 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     CKCI_TRY(ckci_matrix_reach(&k->o.t, back ? "din" : "out", k->as.region.images + 1, NULL, err));
     m->l.grid = k->rows == 0 ? 0 : (int64_t)k->as.region.parts * k->tiles_n;
     /* on NVIDIA strips were timed: a block that has a compute unit for itself takes three quarters */
-    *cost = ckci_near_deep(c) ? 1.67 * (*cost + 4000)
-            : k->as.region.rolled && device->kind == CKCONV_DEVICE_NVIDIA
-                ? (block == 32 ? 0.82 : 1.1) * *cost + 5000
-                : 1.3 * *cost + 8000;
-    *cost = 218 * CKCI_NEAR_BESIDE * (*cost + (m->pack ? 4500 : 0)) + m->packing;
+    double start = ckci_near_deep(c) ? 1.67 * 4000 : 8000, much = ckci_near_deep(c) ? 1.67 : 1.3;
+    if (!ckci_near_deep(c) && k->as.region.rolled && device->kind == CKCONV_DEVICE_NVIDIA) {
+        much = block == 32 ? 0.82 : 1.1;
+        start = 5000;
+    }
+    start = ckci_cost_launch(device, start + (m->pack ? 4500 : 0));
+    *cost = CKCI_NEAR_BESIDE * (ckci_cost_matrix(device, much * *cost) + start) + m->packing;
     return CKCONV_OK;
 }
 
@@ -351,6 +353,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_matrix_either(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
                                 &f->cost, err));
+    f->real = f->tile->form == CKCI_TILE_NEAR ? 1 / CKCI_NEAR_BESIDE : 1;
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m));
     f->plan->split_k = m.split > 1 ? m.split : 1;
     f->plan->workspace_bytes = m.bytes;

@@ -402,7 +402,10 @@ CKCI_FN ckconv_status ckci_fit_gpu_norm(ckci_fit *f, ckconv_error *err)
     f->plan->block[0] = 256;
     f->plan->launches = (k.parts > 1 && !k.kept ? 2 : 1) * (back ? 2 : 1);
     f->plan->tune[CKCI_TUNE_KEPT] = k.kept ? k.parts : 0;
-    f->cost = 8 * (double)ckci_count(&p->in) / (double)ckci_max(f->plan->device.compute_units, 1);
+    const double bytes_moved = (double)ckci_count(&p->in) * (double)ckci_size(p->in.dtype) * (back ? 3 : 2) *
+                               (k.kept || !back ? 1 : 1.5);
+    f->cost = ckci_cost_launch(&f->plan->device, 3000 * f->plan->launches) +
+              ckci_cost_bytes(&f->plan->device, bytes_moved, 20);
     return CKCONV_OK;
 }
 

@@ -66,7 +66,7 @@ CKCI_FN void ckci_gpu_mid_target(const ckci_conv *first, const ckconv_args *args
    all blocks of the first. */
 #define CKCI_FUSED_BESIDE 8
 #define CKCI_RECOMPUTE_BESIDE 16
-#define CKCI_UNFUSED_MORE 2e6
+#define CKCI_UNFUSED_MORE 9174.
 
 /* Both in one launch. tile 64: the f32 kernel for 1x1 second filters; 0: the one that takes everything. */
 CKCI_FN ckconv_status ckci_gpu_fused(const ckci_conv_conv *p, const ckconv_device *device, int32_t tile,
@@ -124,18 +124,19 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
     if (bytes > f->limit) {
         return ckci_over_limit("unfused, mid alone", bytes, err);
     }
-    f->cost = CKCI_UNFUSED_MORE;
+    f->cost = ckci_cost_launch(&f->plan->device, CKCI_UNFUSED_MORE);
     for (int i = 0; i < 2; i++) {
         ckconv_plan one;
         double cost;
         CKCI_TRY(ckci_plan_part(&part[i], &f->plan->device, f->limit - bytes, i == 0, &one, &cost, err));
         /* no faster than memory: a kernel's cost may be for comparing it with its like only */
-        double memory = 3000;
+        double memory = ckci_cost_launch(&f->plan->device, 3000);
         for (int j = 0; j < 3; j++) {
-            memory += (double)ckci_count(&part[i].t[j]) * (double)ckci_size(part[i].t[j].dtype) / 20 /
-                      (double)ckci_max(f->plan->device.compute_units, 1);
+            const ckci_tensor *t = &part[i].t[j];
+            const double all = (double)ckci_count(t) * (double)ckci_size(t->dtype);
+            memory += ckci_cost_bytes(&f->plan->device, all, 20);
         }
-        f->cost += cost > 218 * memory ? cost : 218 * memory;
+        f->cost += cost > memory ? cost : memory;
         f->plan->tune[CKCI_TUNE_FIRST + i] = one.instance;
         f->plan->grid[0] = one.grid[0];
         f->plan->block[0] = one.block[0];
@@ -290,15 +291,15 @@ CKCI_FN ckconv_status ckci_find_pair_shape(const ckconv_device *device, int32_t 
 CKCI_FN double ckci_pair_time(const ckci_conv_conv *p, const ckconv_device *device, int64_t blocks,
                               const ckci_pair_shape *s, double block)
 {
-    double units = (double)ckci_max(device->compute_units, 1), memory = 0;
-    double share = (double)blocks / ((double)s->side * units);
+    double share = (double)blocks / ((double)s->side * ckci_units(device)), memory = 0;
     const ckci_tensor *moved[4] = {&p->first.t[CKCI_IN], &p->first.t[CKCI_WEI], &p->second.t[CKCI_WEI],
                                    &p->second.t[CKCI_OUT]};
     for (int i = 0; i < 4; i++) {
-        memory += (double)ckci_count(moved[i]) * (double)ckci_size(moved[i]->dtype) / (20 * units);
+        memory += (double)ckci_count(moved[i]) * (double)ckci_size(moved[i]->dtype);
     }
-    double time = block * (share > 6 ? share : ceil(share));
-    return 3000 + (time > memory ? time : memory);
+    memory = ckci_cost_bytes(device, memory, 20);
+    const double time = ckci_cost_matrix(device, block * (share > 6 ? share : ceil(share)));
+    return ckci_cost_launch(device, 3000) + (time > memory ? time : memory);
 }
 
 /* A region of so many images, lines and strips of four columns: its window, and where all lies in LDS, with
@@ -600,7 +601,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
         l->grid = k->rows == 0 ? 0 : regions;
         ckci_set_kernel(l, s.kernel + (p->first.t[CKCI_IN].compute == CKCONV_BF16));
         l->lds = lds;
-        *cost = 218 * ckci_pair_time(p, device, regions, &s, block);
+        *cost = ckci_pair_time(p, device, regions, &s, block);
         return CKCONV_OK;
     }
     if (form == CKCI_TILE_PAIR_POINT) {
@@ -629,7 +630,7 @@ CKCI_FN ckconv_status ckci_matrix_pair(const ckci_conv_conv *p, const ckconv_dev
     }
     ckci_set_kernel(l, s.kernel + (p->first.t[CKCI_IN].compute == CKCONV_BF16));
     double start = form != CKCI_TILE_PAIR_POINT && s.async ? 5000 : 0; /* tables; fitted to an H100 */
-    *cost = 218 * (start + ckci_pair_time(p, device, work, &s, block));
+    *cost = ckci_cost_launch(device, start) + ckci_pair_time(p, device, work, &s, block);
     return CKCONV_OK;
 }
 

@@ -70,10 +70,11 @@ CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *de
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     l->grid = ckci_saturating_mul(k->tiles_m, k->tiles_n);
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
-    const double units = (double)ckci_max(device->compute_units, 1), side = (double)l->grid / (3 * units),
+    const double side = (double)l->grid / (3 * ckci_units(device)),
                  bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4);
-    *cost = (back ? 300 : 130) *
-            (700 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1) + bytes / (30 * units));
+    *cost = (back ? 300 : 130) / CKCI_FMA_NS *
+            (ckci_cost_launch(device, 700 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1)) +
+             ckci_cost_bytes(device, bytes, 30));
     return CKCONV_OK;
 }
 
@@ -82,6 +83,7 @@ CKCI_FN ckconv_status ckci_fit_pixel(ckci_fit *f, ckconv_error *err)
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_pixel(&f->p->conv, &f->plan->device, &l, &f->cost, err));
+    f->real = CKCI_FMA_NS / (f->plan->op == CKCONV_BWD_DATA ? 300 : 130);
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }

@@ -146,7 +146,7 @@ CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
     }
     CKCI_TRY(ckci_cut_filter(p, &s, err));
     CKCI_TRY(ckci_place_sections(p, f->limit, NULL, &s, err));
-    f->cost = 0;
+    f->cost = 1; /* as long as the whole is no reason to cut it */
     for (int64_t at = 0; at < s.all; at++) {
         ckconv_plan one;
         double cost = 0;

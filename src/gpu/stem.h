@@ -213,7 +213,7 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
     k->by_wide = ckci_make_divisor(k->tile[1] + k->window[1] - 1);
     ckci_set_kernel(l, back ? CKCI_KERNEL_matrix_stem_bwd_data : CKCI_KERNEL_matrix_stem_fwd);
     l->grid = (int64_t)k->blocks * k->tiles_n;
-    *cost = 218 * (4000 + cycles / 1.7);
+    *cost = ckci_cost_launch(device, 4000) + ckci_cost_matrix(device, cycles / 1.7);
     return CKCONV_OK;
 }
 
@@ -339,7 +339,7 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     k->by_filter_x = ckci_make_divisor(k->filter[1]);
     ckci_set_kernel(l, CKCI_KERNEL_matrix_stem_bwd_weight);
     l->grid = blocks * shares;
-    *cost = 218 * (10000 + cycles / 1.7);
+    *cost = ckci_cost_launch(device, 10000) + ckci_cost_matrix(device, cycles / 1.7);
     return CKCONV_OK;
 }
 

@@ -12,15 +12,19 @@
    now and then. */
 CKCI_FN double ckci_tile_cost(const ckconv_device *device, int64_t blocks, const ckci_gpu_tile *t, double red)
 {
-    double units = (double)ckci_max(device->compute_units, 1), slots = units * t->blocks;
+    double units = ckci_units(device), slots = units * t->blocks;
     double block = (double)t->rows * t->columns * t->slow[0] * (red + 48);
     double rounds = (double)blocks / slots;
     if (rounds <= 1) {
         double share = (double)ckci_ceil_div(blocks, (int64_t)units);
-        return block * share * (share * t->threads < 256 ? 1.5 : share * t->threads < 512 ? 1.1 : 1);
+        return ckci_cost_fma(device, block * share *
+                                         (share * t->threads < 256   ? 1.5
+                                          : share * t->threads < 512 ? 1.1
+                                                                     : 1));
     }
     double whole = (double)ckci_ceil_div(blocks, (int64_t)slots);
-    return block * t->blocks * (rounds > 8 ? rounds + 0.3 : 0.3 * rounds + 0.7 * whole);
+    rounds = rounds > 8 ? rounds + 0.3 : 0.3 * rounds + 0.7 * whole;
+    return ckci_cost_fma(device, block * t->blocks * rounds);
 }
 
 /* Do offsets of a block's images fit 31 bits, in bytes? */
@@ -107,7 +111,8 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
 /* What it costs that sums of `bytes` pass through memory `split` times, in a launch more. */
 CKCI_FN double ckci_tile_parts_cost(const ckconv_device *device, int64_t bytes, int64_t split)
 {
-    return split > 1 ? 2e5 + (double)bytes * (double)split * 8 / (double)ckci_max(device->compute_units, 1)
+    return split > 1 ? ckci_cost_launch(device, 917.4) +
+                           ckci_cost_bytes(device, (double)bytes * (double)split, 27.25)
                      : 0;
 }
 
@@ -385,6 +390,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_make_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
     CKCI_TRY(
         ckci_tile_parts(&f->p->conv, &f->plan->device, f->tile, 0, f->limit, NULL, &l, &sums, &f->cost, err));
+    f->real = ckci_fma_real(&f->plan->device);
     ckci_plan_launch(f->plan, &l, sums.bytes > 0 ? 2 : 1);
     f->plan->split_k = sums.bytes > 0 ? l.a.conv.split : 1;
     f->plan->workspace_bytes = sums.bytes;
@@ -423,6 +429,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_direct_takes(f, err));
     CKCI_TRY(ckci_make_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
                               &f->cost, err));
+    f->real = ckci_fma_real(&f->plan->device);
     ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
     f->plan->split_k = l.a.conv.split;
     f->plan->workspace_bytes = bytes;

@@ -14,6 +14,12 @@
 #define CKCI_K_LDS(T, name) T &name = *(T *)sim_lds_of<T>() /* one per kernel */
 #define CKCI_GPU_UNITS simDeviceAttributeMultiprocessorCount
 #define CKCI_GPU_WAVE simDeviceAttributeWarpSize
+#define CKCI_GPU_CLOCK 0 /* it has none */
+#define CKCI_GPU_MEMORY_CLOCK 0
+#define CKCI_GPU_MEMORY_BITS 0
+#define CKCI_GPU_NAME(prop) (prop).arch
+#define CKCI_GPU_TARGET(prop) ""
+#define CKCI_GPU_COMPILED "the simulator's, " __VERSION__
 typedef simDeviceProp_t ckci_gpu_properties;
 #elif defined(__HIP__) || defined(__HIPCC__)
 #include <hip/hip_runtime.h>
@@ -21,6 +27,12 @@ typedef simDeviceProp_t ckci_gpu_properties;
 #define CKCI_K_LDS(T, name) __shared__ T name
 #define CKCI_GPU_UNITS hipDeviceAttributeMultiprocessorCount
 #define CKCI_GPU_WAVE hipDeviceAttributeWarpSize
+#define CKCI_GPU_CLOCK hipDeviceAttributeClockRate
+#define CKCI_GPU_MEMORY_CLOCK hipDeviceAttributeMemoryClockRate
+#define CKCI_GPU_MEMORY_BITS hipDeviceAttributeMemoryBusWidth
+#define CKCI_GPU_NAME(prop) (prop).name
+#define CKCI_GPU_TARGET(prop) (prop).gcnArchName
+#define CKCI_GPU_COMPILED "HIP, " __VERSION__
 typedef hipDeviceProp_t ckci_gpu_properties;
 #else
 #include <cuda_runtime.h>
@@ -31,6 +43,12 @@ typedef hipDeviceProp_t ckci_gpu_properties;
     T &name = *(T *)ckci_k_shared
 #define CKCI_GPU_UNITS cudaDevAttrMultiProcessorCount
 #define CKCI_GPU_WAVE cudaDevAttrWarpSize
+#define CKCI_GPU_CLOCK cudaDevAttrClockRate
+#define CKCI_GPU_MEMORY_CLOCK cudaDevAttrMemoryClockRate
+#define CKCI_GPU_MEMORY_BITS cudaDevAttrGlobalMemoryBusWidth
+#define CKCI_GPU_NAME(prop) (prop).name
+#define CKCI_GPU_TARGET(prop) ""
+#define CKCI_GPU_COMPILED "CUDA"
 typedef cudaDeviceProp ckci_gpu_properties;
 #endif
 #if defined(CKCI_SIMULATOR)

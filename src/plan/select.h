@@ -134,7 +134,14 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.lds_bytes is %d: must be %d or more",
                          (int)d->lds_bytes, (int)CKCI_LEAST_LDS);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < CKCONV_COSTS; i++) {
+        if (!(d->costs[i] == 0 || (d->costs[i] >= CKCI_LEAST_COST && d->costs[i] <= CKCI_MOST_COST))) {
+            return ckci_fail(err, CKCONV_ERR_ARGUMENT,
+                             "device.costs[%d] is %g: must be 0 (means 1) or from 1/64 to 64", i,
+                             (double)d->costs[i]);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
         if (d->reserved[i] != 0) {
             return ckci_fail(err, CKCONV_ERR_ARGUMENT,
                              "device.reserved[%d] is %d: must be 0 (uninitialised struct?)", i,
@@ -276,6 +283,18 @@ CKCI_FN void ckci_keep_reason(const ckconv_error *why, int now, int *rank, ckcon
     }
 }
 
+/* What a run of the plan takes, in picoseconds, by the cost of its instance. */
+CKCI_FN int64_t ckci_expect(const ckconv_plan *plan, const ckci_fit *f)
+{
+    double ns = -1;
+    if (plan->engine == CKCONV_ENGINE_GPU) {
+        ns = fmod(f->cost, CKCI_LAST) * f->real;
+    } else if (plan->engine == CKCONV_ENGINE_CPU) {
+        ns = f->cost * 20000 / (double)CKCI_THREAD_COST / (double)ckci_max(plan->device.threads, 1);
+    }
+    return ns >= 0 && ns < 1e15 ? (int64_t)(ns * 1000) : -1;
+}
+
 /* Writes the cheapest instance that fits into *plan, which holds op, engine, device and description. */
 CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, const ckconv_options *o,
                                   int32_t only, double *cost, ckconv_error *err)
@@ -323,6 +342,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.limit = ckci_plan_limit(plan);
         f.split_k = o->split_k;
         f.cost = 0;
+        f.real = 1;
         if (instance->fit(&f, why) != CKCONV_OK) {
             ckci_keep_reason(why, now, &rank, &reason);
             continue;
@@ -347,6 +367,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
             found = 1;
             best_cost = f.cost;
             best = trial;
+            best.tune[CKCI_TUNE_TIME] = ckci_expect(&trial, &f);
         } else {
             ckci_keep_reason(why, now, &rank, &reason);
         }
