@@ -1045,6 +1045,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef GROUPS
 #pragma push_macro("GUARDS")
 #undef GUARDS
+#pragma push_macro("GUESS")
+#undef GUESS
 #pragma push_macro("H")
 #undef H
 #pragma push_macro("H100")
@@ -2837,8 +2839,8 @@ typedef struct ckci_tensor {
    such), and on it f16 and bf16, bytes (i8, fp8), f32 and f64, dense, with f32 sums; 0: none. Where from:
    READ, all of it but LDS from pages of vendors or reviewers that were looked up for this table; UNITS, the
    units from AMD's table of GPU specifications (rocm.docs.amd.com), the rest from data sheets and ISA
-   documents by heart; HEART, all of it so, and the first to doubt. gfx1250 has no row: its units and clock
-   are not published. */
+   documents by heart; HEART, all of it so, and the first to doubt; GUESS, bandwidth as announced, the rest,
+   which is not published, as the device before has it. */
 #define CKCI_FIGURES(X)                                                                                      \
     X(gfx900, RadeonInstinctMI25, 64, 1500, 484, 128, 64, 0, 0, 0, 0, UNITS)                                 \
     X(gfx906, InstinctMI50, 60, 1725, 1024, 128, 64, 0, 0, 0, 0, UNITS)                                      \
@@ -2877,6 +2879,8 @@ typedef struct ckci_tensor {
     X(gfx1200, RadeonRX9060XT, 32, 3130, 322, 128, 128, 512, 1024, 0, 0, HEART)                              \
     X(gfx1201, RadeonRX9070XT, 64, 2970, 640, 128, 128, 512, 1024, 0, 0, READ)                               \
     X(gfx1201, RadeonRX9070, 56, 2520, 640, 128, 128, 512, 1024, 0, 0, HEART)                                \
+    X(gfx1250, InstinctMI455X, 256, 2400, 19600, 256, 128, 2048, 4096, 0, 64, GUESS)                         \
+    X(gfx1251, gfx1251, 256, 2400, 19600, 256, 128, 2048, 4096, 0, 64, GUESS)                                \
     X(sm_70, V100, 80, 1530, 900, 128, 64, 512, 0, 0, 0, HEART)                                              \
     X(sm_75, RTX2080Ti, 68, 1545, 616, 64, 64, 512, 1024, 0, 0, HEART)                                       \
     X(sm_80, A100, 108, 1410, 1555, 128, 64, 1024, 2048, 0, 64, HEART)                                       \
@@ -2916,7 +2920,7 @@ typedef struct ckci_architecture {
     int32_t unit, wave, units, lds, quirk;
 } ckci_architecture;
 
-enum { CKCI_FIGURES_READ = 1, CKCI_FIGURES_UNITS = 2, CKCI_FIGURES_HEART = 3 };
+enum { CKCI_FIGURES_READ = 1, CKCI_FIGURES_UNITS = 2, CKCI_FIGURES_HEART = 3, CKCI_FIGURES_GUESS = 4 };
 
 typedef struct ckci_figures {
     char arch[8]; /* with zeros to its end */
@@ -25489,6 +25493,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("GROUPNORM_FWD")
 #pragma pop_macro("GROUPS")
 #pragma pop_macro("GUARDS")
+#pragma pop_macro("GUESS")
 #pragma pop_macro("H")
 #pragma pop_macro("H100")
 #pragma pop_macro("HALF")

@@ -254,6 +254,8 @@
 #undef GROUPS
 #pragma push_macro("GUARDS")
 #undef GUARDS
+#pragma push_macro("GUESS")
+#undef GUESS
 #pragma push_macro("H")
 #undef H
 #pragma push_macro("H100")

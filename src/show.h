@@ -130,6 +130,7 @@
 #pragma pop_macro("GROUPNORM_FWD")
 #pragma pop_macro("GROUPS")
 #pragma pop_macro("GUARDS")
+#pragma pop_macro("GUESS")
 #pragma pop_macro("H")
 #pragma pop_macro("H100")
 #pragma pop_macro("HALF")

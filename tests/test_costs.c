@@ -37,6 +37,7 @@ static const char *const devices =
     "gfx950:256 gfx1010:40 gfx1011:36 gfx1012:22 gfx1013:24 gfx1030:80 gfx1030:60 gfx1031:40 gfx1032:32 "
     "gfx1033:8 gfx1034:16 gfx1035:12 gfx1036:2 gfx1100:96 gfx1100:84 gfx1100:80 gfx1101:60 gfx1101:54 "
     "gfx1102:32 gfx1103:12 gfx1150:16 gfx1151:40 gfx1152:8 gfx1153:4 gfx1200:32 gfx1201:64 gfx1201:56 "
+    "gfx1250:256 gfx1251:256 "
     "sm_70:80 sm_75:68 sm_80:108 sm_86:84 sm_87:16 sm_89:128 sm_90:132 sm_100:148 sm_103:148 sm_110:20 "
     "sm_120:170 sm_121:48 ";
 
@@ -47,7 +48,7 @@ static int figures_odd(const ckci_figures *f)
     return f->mhz < 500 || f->mhz > 4000 || f->gbytes < 20 || f->gbytes > 20000 || f->units < 1 ||
            (f->lds != 64 && f->lds != 128 && f->lds != 256) || (f->vector != 64 && f->vector != 128) ||
            (f->half > 0 && f->half < f->vector) || (f->byte > 0 && f->byte < f->half) || peak < 0.1 ||
-           peak > 5000 || f->source < CKCI_FIGURES_READ || f->source > CKCI_FIGURES_HEART;
+           peak > 5000 || f->source < CKCI_FIGURES_READ || f->source > CKCI_FIGURES_GUESS;
 }
 
 static int figures_faults(const ckci_figures *table, size_t count)
