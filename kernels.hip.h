@@ -649,9 +649,10 @@ CKCI_K_FN float ckci_k_shuffle_xor(float v, int32_t mask)
 #elif defined(__CUDA_ARCH__)
     return __shfl_xor_sync(0xffffffffu, v, mask);
 #elif defined(__HIP_DEVICE_COMPILE__)
-    /* lanes of this wave: a GPU takes an index beyond them modulo their number, an emulator may give 0 */
-    const int32_t lanes = (int32_t)__builtin_amdgcn_wavefrontsize();
-    const int32_t from = ((int32_t)threadIdx.x ^ mask) & (lanes - 1);
+    /* The lane of this wave: a GPU takes an index beyond them modulo their number, an emulator may give 0.
+       Counted, as clang 15 has no builtin for their number. */
+    const int32_t lane = (int32_t)__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));
+    const int32_t from = lane ^ mask;
     return ckci_k_float((uint32_t)__builtin_amdgcn_ds_bpermute(from * 4, (int)ckci_k_bits(v)));
 #else
     return v + (float)mask; /* host pass: never called */
