@@ -332,7 +332,7 @@ LONG_SCRIPTS := $(wildcard $(patsubst %,tests/test_%.sh,amd compile compile_gpu 
 SANITIZED_FIRST := test_check test_poison test_limits test_axes
 MERGED_FIRST := test_golden test_check test_plan test_axes
 FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/test_compile.sh@quick \
-    main/test_cross sim:gfx942/test_conv_conv@quick sim:sm_90/test_conv_conv@quick \
+    main/test_cross@quick sim:gfx942/test_conv_conv@quick sim:sm_90/test_conv_conv@quick \
     sim:sm_100/test_conv_conv+windows@quick \
     tests/test_switches.sh@quick tests/test_fastmath.sh@quick tests/test_nvidia.sh@quick \
     main/test_conv_conv@quick main/test_groupnorm@quick \
@@ -348,7 +348,7 @@ FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/te
 # What else test-full runs, most valuable first, as continuous integration has time for a part of it: sanitizers,
 # the crosses of simulated GPUs, what is longer than in `make test`, what repeats it on other builds.
 CROSS_PARTS := aligned triples depthwise blocks wide first dense sides planes filters large
-MORE := main/test_groupnorm main/test_conv_conv main/test_epilogue $(SIM_TARGETS:%=sim:%/test_bias) \
+MORE := main/test_cross main/test_groupnorm main/test_conv_conv main/test_epilogue $(SIM_TARGETS:%=sim:%/test_bias) \
     $(addprefix simasan:gfx942/,test_golden test_transform test_groupnorm test_cross+depthwise) \
     $(addprefix sanitized/,$(filter-out $(SANITIZED_FIRST) test_fuzz test_cross test_conv_conv,$(TESTS))) \
     $(addprefix tests/,test_amd.sh test_fastmath.sh test_compile_gpu.sh) \

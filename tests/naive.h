@@ -202,30 +202,30 @@ static inline void naive_add(const naive_sums *a, int w, const int64_t at[3])
     }
 }
 
-/* All taps of one pair of image rows (z, y fixed). */
+/* All taps of one position of the output. */
 static inline void naive_taps(const naive_shape *s, int w, const naive_sums *a, const int64_t plane[3],
                               const int64_t o[3])
 {
+    const int64_t left = o[2] * s->stride[2] - s->lo[2];
     int64_t at[3];
-    int64_t i[3];
-    int64_t t[3];
-    for (t[0] = 0; t[0] < s->filter[0]; t[0]++) {
-        i[0] = o[0] * s->stride[0] + t[0] * s->dilation[0] - s->lo[0];
-        for (t[1] = 0; t[1] < s->filter[1]; t[1]++) {
-            i[1] = o[1] * s->stride[1] + t[1] * s->dilation[1] - s->lo[1];
-            for (t[2] = 0; t[2] < s->filter[2]; t[2]++) {
-                i[2] = o[2] * s->stride[2] + t[2] * s->dilation[2] - s->lo[2];
-                if (i[0] < 0 || i[0] >= s->input[0] || i[1] < 0 || i[1] >= s->input[1] || i[2] < 0 ||
-                    i[2] >= s->input[2]) {
-                    continue;
+    at[NAIVE_OUT] = ((plane[NAIVE_OUT] * s->output[0] + o[0]) * s->output[1] + o[1]) * s->output[2] + o[2];
+    for (int64_t z = 0; z < s->filter[0]; z++) {
+        const int64_t in_z = o[0] * s->stride[0] + z * s->dilation[0] - s->lo[0];
+        for (int64_t y = 0; y < s->filter[1]; y++) {
+            const int64_t in_y = o[1] * s->stride[1] + y * s->dilation[1] - s->lo[1];
+            if (in_z < 0 || in_z >= s->input[0] || in_y < 0 || in_y >= s->input[1]) {
+                continue;
+            }
+            const int64_t row = ((plane[NAIVE_IN] * s->input[0] + in_z) * s->input[1] + in_y) * s->input[2];
+            const int64_t taps =
+                ((plane[NAIVE_WEI] * s->filter[0] + z) * s->filter[1] + y) * s->filter[2];
+            for (int64_t x = 0; x < s->filter[2]; x++) {
+                const int64_t in_x = left + x * s->dilation[2];
+                if (in_x >= 0 && in_x < s->input[2]) {
+                    at[NAIVE_IN] = row + in_x;
+                    at[NAIVE_WEI] = taps + x;
+                    naive_add(a, w, at);
                 }
-                at[NAIVE_IN] =
-                    ((plane[NAIVE_IN] * s->input[0] + i[0]) * s->input[1] + i[1]) * s->input[2] + i[2];
-                at[NAIVE_WEI] =
-                    ((plane[NAIVE_WEI] * s->filter[0] + t[0]) * s->filter[1] + t[1]) * s->filter[2] + t[2];
-                at[NAIVE_OUT] =
-                    ((plane[NAIVE_OUT] * s->output[0] + o[0]) * s->output[1] + o[1]) * s->output[2] + o[2];
-                naive_add(a, w, at);
             }
         }
     }

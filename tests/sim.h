@@ -1072,11 +1072,15 @@ static inline double sim_element(int type, const unsigned char *operand, int i)
         memcpy(&x, &wide, 4);
         return (double)x;
     }
-    const int field = bits >> 10 & 31, fraction = bits & 1023;
-    const double size = field == 31  ? (fraction ? __builtin_nan("") : __builtin_inf())
-                        : field == 0 ? __builtin_ldexp(fraction, -24)
-                                     : __builtin_ldexp(1024 + fraction, field - 25);
-    return bits >> 15 ? -size : size;
+    const uint64_t field = bits >> 10 & 31, fraction = bits & 1023;
+    if (field == 0) {
+        return (double)fraction * (bits >> 15 ? -0x1p-24 : 0x1p-24);
+    }
+    /* the same exponent and fraction where a double has them */
+    const uint64_t wide = (uint64_t)(bits >> 15) << 63 | (field == 31 ? 2047 : field + 1008) << 52 | fraction << 42;
+    double x;
+    memcpy(&x, &wide, 8);
+    return x;
 }
 
 /* V_MFMA_F32_32X32X8_F16 and _BF16_1K on the eight bytes at `at` of both operands. A: lane i + 32 * (k / 4)
@@ -1088,12 +1092,15 @@ static inline void sim_mfma_32x32x8(const void *a, const void *b, float *d, int 
 {
     unsigned char(*lanes)[2][32] = sim_offer(a, 16, b, 16, 16 + (uint64_t)at, line);
     const int lane = sim_block.thread % 64;
+    double column[8];
+    for (int k = 0; k < 8; k++) {
+        column[k] = sim_element(E::TYPE, lanes[lane % 32 + k / 4 * 32][1] + at, k % 4);
+    }
     for (int r = 0; r < 16; r++) {
-        const int i = r / 4 * 8 + lane / 32 * 4 + r % 4, j = lane % 32;
+        const int i = r / 4 * 8 + lane / 32 * 4 + r % 4;
         double sum = (double)d[r];
         for (int k = 0; k < 8; k++) {
-            sum += sim_element(E::TYPE, lanes[i + k / 4 * 32][0] + at, k % 4) *
-                   sim_element(E::TYPE, lanes[j + k / 4 * 32][1] + at, k % 4);
+            sum += sim_element(E::TYPE, lanes[i + k / 4 * 32][0] + at, k % 4) * column[k];
         }
         d[r] = (float)sum;
     }
@@ -1353,14 +1360,23 @@ static inline void sim_wgmma_m64nNk16(float *d, const unsigned char *a, const un
                                       int across_a, int across_b)
 {
     const int lane = sim_block.thread % 32, wave = sim_block.thread % 128 / 32;
-    for (int r = 0; r < n / 2; r++) {
-        const int i = wave * 16 + r % 4 / 2 * 8 + lane / 4, j = r / 4 * 8 + lane % 4 * 2 + r % 2;
-        double sum = (double)d[r];
+    double row[2][16];
+    for (int h = 0; h < 2; h++) {
+        const int i = wave * 16 + h * 8 + lane / 4;
         for (int k = 0; k < 16; k++) {
-            sum += sim_element(E::TYPE, across_a ? sim_swizzled(a, k, i) : sim_swizzled(a, i, k), 0) *
-                   sim_element(E::TYPE, across_b ? sim_swizzled(b, k, j) : sim_swizzled(b, j, k), 0);
+            row[h][k] = sim_element(E::TYPE, across_a ? sim_swizzled(a, k, i) : sim_swizzled(a, i, k), 0);
         }
-        d[r] = (float)sum;
+    }
+    for (int c = 0; c < n / 4; c++) { /* columns of this lane: registers c / 2 * 4 + c % 2 and two further */
+        const int j = c / 2 * 8 + lane % 4 * 2 + c % 2;
+        double sum[2] = {(double)d[c / 2 * 4 + c % 2], (double)d[c / 2 * 4 + c % 2 + 2]};
+        for (int k = 0; k < 16; k++) {
+            const double x = sim_element(E::TYPE, across_b ? sim_swizzled(b, k, j) : sim_swizzled(b, j, k), 0);
+            sum[0] += row[0][k] * x;
+            sum[1] += row[1][k] * x;
+        }
+        d[c / 2 * 4 + c % 2] = (float)sum[0];
+        d[c / 2 * 4 + c % 2 + 2] = (float)sum[1];
     }
 }
 

@@ -605,7 +605,7 @@ static void part_blocks(void)
         for (int j = 0; j < 4; j++) {
             chosen = chosen || fast[j] == type;
         }
-        const int every = test_effort() > 0 ? 1 : lean > 1 ? 23 : 13;
+        const int every = test_effort() > 0 ? 1 : lean > 1 ? 37 : 13;
         if ((!chosen && i % 11 != 0) || (i + test_thin_turn()) % every != 0) {
             continue;
         }

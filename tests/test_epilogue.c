@@ -356,7 +356,7 @@ static void part_lines(void)
 {
     static const ckconv_dtype line_types[4] = {CKCONV_BF16, CKCONV_F16, CKCONV_F32, CKCONV_I8};
     enum { KINDS = TEST_WITH_D };
-    const int few = test_thin() && test_variable("CKCONV_TEST_QUICK") ? 227 : 113; /* one in so many */
+    const int few = test_thin() && test_variable("CKCONV_TEST_QUICK") ? 409 : 113; /* one in so many */
     int number = 0;
     for (int i = 0; i < KINDS * LINE_FORMS * LINE_SHAPES * 2 * 4; i++) {
         const ckconv_element kind = test_elements[i % KINDS].kind;
