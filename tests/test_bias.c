@@ -346,7 +346,8 @@ static void test_problem(const ckconv_conv_desc *desc, size_t offset, uint64_t s
 
 static void test_problems(void)
 {
-    const int thin = test_thin() ? (test_effort() == 0 ? 2 : 1) : 0; /* one in so many, channels last and others */
+    /* one in so many, channels last and others */
+    const int thin = !test_thin() ? 0 : test_effort() == 0 ? 2 : 1;
     static const int every[3] = {3, 7, 13}, every_other[3] = {8, 24, 31};
     int seed = 0;
     for (int i = 0; i < 4; i++) {
