@@ -6002,8 +6002,9 @@ typedef union ckci_problem {
 
 struct ckci_gpu_tile;
 
-/* A question to an instance: does it fit, at what cost (CPU: vector multiply-adds; GPU: nanoseconds, as
-   gpu/costs.h counts them), with which plan members? */
+/* A question to an instance: does it fit, at what cost, with which plan members? The planner compares costs,
+   which are vector multiply-adds for a CPU. For a GPU they are what its family counts in (gpu/costs.h), which
+   is nanoseconds of a run for some only: those are in `ns`. */
 typedef struct ckci_fit {
     ckconv_plan *plan;
     const ckci_problem *p;
@@ -6014,7 +6015,7 @@ typedef struct ckci_fit {
     int64_t limit;                    /* workspace */
     int32_t split_k;                  /* forced, or 0 */
     double cost;
-    double real; /* GPU: nanoseconds of a run for one of cost, which is compared with its like first */
+    double ns; /* GPU: of a run; below 0: as many as cost says */
 } ckci_fit;
 
 /* Corrections of modelled times lie between these. */
@@ -14730,7 +14731,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
   becomes that of the device by the ratio of its figures (core/target.h) to the H100's, and by the caller's
   corrections, ckconv_device.costs. For NVIDIA the ratios are 1: its tiles' slowness is in their table. No
   figure says how long a launch waits, or a block: 1 until a fit knows it. Families were measured each beside
-  its like: ckci_fit.real tells what a cost is in a run's nanoseconds.
+  its like: ckci_fit.ns tells what a run takes.
 */
 /* An H100: GHz, bytes of memory in a nanosecond, units, multiply-adds of a unit in a clock. */
 #define CKCI_H100_GHZ 1.83
@@ -14748,6 +14749,12 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 
 /* Beyond all others, by which a plan still runs. */
 #define CKCI_LAST 5e10
+
+/* What a run takes, of which one of cost is `real` nanoseconds. */
+CKCI_FN double ckci_cost_ns(double cost, double real)
+{
+    return fmod(cost, CKCI_LAST) * real;
+}
 
 /* What compilers make of multiply-adds on AMD seldom pairs them: 64 in a clock whatever the data sheet. */
 #define CKCI_FMA_PLAIN 64.0
@@ -14854,6 +14861,12 @@ CKCI_FN double ckci_cost_matrix(const ckconv_device *device, double ns)
    geometry and workspace. */
 CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
                                      ckconv_plan *part, double *cost, ckconv_error *err);
+/* Nanoseconds that it takes. */
+CKCI_FN double ckci_part_ns(const ckconv_plan *part)
+{
+    return (double)ckci_max(part->tune[CKCI_TUNE_TIME], 0) / 1000;
+}
+
 /* Its launches. */
 CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
                                      const ckci_emitter *e, ckconv_error *err);
@@ -17577,7 +17590,7 @@ CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 }
 
 /* What its cost counts beside those of other families if groups have several channels or channels of
-   others lie between them: these are far from depthwise's own, of which 1e4 are a microsecond on an H100. */
+   others lie between them: these are far from depthwise's own, of which 46 are a microsecond (CKCI_DEPTH_REAL). */
 CKCI_FN double ckci_depth_beside(const ckci_conv *p)
 {
     const ckci_tensor *t = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
@@ -17600,7 +17613,7 @@ CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_depth_any_gather(&one, &f->plan->device, f->tile, &l, &f->cost, err));
     const double beside = ckci_depth_beside(&f->p->conv);
     f->cost *= (double)launches * beside;
-    f->real = beside > 1 ? 1 : CKCI_DEPTH_REAL;
+    f->ns = ckci_cost_ns(f->cost, beside > 1 ? 1 : CKCI_DEPTH_REAL);
     ckci_plan_launch(f->plan, &l, (int32_t)launches);
     return CKCONV_OK;
 }
@@ -17634,7 +17647,7 @@ CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
                                    &f->cost, err));
     const double beside = ckci_depth_beside(&f->p->conv);
     f->cost *= (double)launches * beside;
-    f->real = beside > 1 ? 1 : CKCI_DEPTH_REAL;
+    f->ns = ckci_cost_ns(f->cost, beside > 1 ? 1 : CKCI_DEPTH_REAL);
     ckci_plan_launch(f->plan, &l, (int32_t)launches * (l.a.depth.sums ? 2 : 1));
     f->plan->split_k = l.a.depth.parts;
     f->plan->workspace_bytes = bytes;
@@ -18899,7 +18912,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_matrix_either(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
                                 &f->cost, err));
-    f->real = f->tile->form == CKCI_TILE_NEAR ? 1 / CKCI_NEAR_BESIDE : 1;
+    if (f->tile->form == CKCI_TILE_NEAR) {
+        f->ns = ckci_cost_ns(f->cost - m.packing, 1 / CKCI_NEAR_BESIDE) + m.packing;
+    }
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m));
     f->plan->split_k = m.split > 1 ? m.split : 1;
     f->plan->workspace_bytes = m.bytes;
@@ -19426,6 +19441,15 @@ CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
     return ckci_depth_cost(p, device, 1.5) * (timed ? slices : 4) + ckci_cost_launch(device, 160.6);
 }
 
+/* What near takes, by its cost below. */
+CKCI_FN double ckci_near_weight_ns(const ckci_conv *p, const ckconv_device *device, const ckci_matrix *m,
+                                   double cost)
+{
+    return ckci_cost_ns(cost, p->k * p->c == 1                 ? CKCI_DEPTH_REAL
+                              : ckci_matrix_groups(device, m) ? 1
+                                                              : 1 / CKCI_NEAR_BESIDE);
+}
+
 /* bwd_weight; a part of the sums for each block of a slice. */
 CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                        int32_t split_k, int64_t limit, unsigned char *ws, ckci_matrix *m,
@@ -19774,6 +19798,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
                                     &f->cost, err));
     } else {
         f->cost += more;
+    }
+    if (f->tile->form == CKCI_TILE_NEAR) {
+        f->ns = ckci_near_weight_ns(&f->p->conv, device, &m, f->cost);
     }
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold + ckci_bias_apart(&m));
     f->plan->tune[CKCI_TUNE_BIAS] = m.bias + ckci_bias_apart(&m);
@@ -20296,7 +20323,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_make_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
     CKCI_TRY(
         ckci_tile_parts(&f->p->conv, &f->plan->device, f->tile, 0, f->limit, NULL, &l, &sums, &f->cost, err));
-    f->real = ckci_fma_real(&f->plan->device);
+    f->ns = ckci_cost_ns(f->cost, ckci_fma_real(&f->plan->device));
     ckci_plan_launch(f->plan, &l, sums.bytes > 0 ? 2 : 1);
     f->plan->split_k = sums.bytes > 0 ? l.a.conv.split : 1;
     f->plan->workspace_bytes = sums.bytes;
@@ -20335,7 +20362,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_direct_takes(f, err));
     CKCI_TRY(ckci_make_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
                               &f->cost, err));
-    f->real = ckci_fma_real(&f->plan->device);
+    f->ns = ckci_cost_ns(f->cost, ckci_fma_real(&f->plan->device));
     ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
     f->plan->split_k = l.a.conv.split;
     f->plan->workspace_bytes = bytes;
@@ -20446,7 +20473,7 @@ CKCI_FN ckconv_status ckci_fit_pixel(ckci_fit *f, ckconv_error *err)
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_pixel(&f->p->conv, &f->plan->device, &l, &f->cost, err));
-    f->real = CKCI_FMA_NS / (f->plan->op == CKCONV_BWD_DATA ? 300 : 130);
+    f->ns = ckci_cost_ns(f->cost, CKCI_FMA_NS / (f->plan->op == CKCONV_BWD_DATA ? 300 : 130));
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }
@@ -20611,6 +20638,7 @@ CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_cut_filter(p, &s, err));
     CKCI_TRY(ckci_place_sections(p, f->limit, NULL, &s, err));
     f->cost = 1; /* as long as the whole is no reason to cut it */
+    f->ns = 0;
     for (int64_t at = 0; at < s.all; at++) {
         ckconv_plan one;
         double cost = 0;
@@ -20619,10 +20647,13 @@ CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
             more = ckci_max(more, one.workspace_bytes);
             f->plan->grid[0] = one.grid[0];
             f->plan->block[0] = one.block[0];
+            f->cost += cost;
+            f->ns += ckci_part_ns(&one);
         }
-        f->cost += cost;
     }
-    f->cost += s.sums.bytes > 0 ? ckci_move_cost(&f->plan->device, (double)s.sums.bytes) : 0;
+    const double move = s.sums.bytes > 0 ? ckci_move_cost(&f->plan->device, (double)s.sums.bytes) : 0;
+    f->cost += move;
+    f->ns += move;
     f->plan->workspace_bytes = s.sums.bytes + more; /* sections use the rest, one after the other */
     return CKCONV_OK;
 }
@@ -20782,6 +20813,7 @@ CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_find_patches(&f->p->conv, f->limit, NULL, &r, err));
     CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
     f->cost += ckci_patches_cost(&r, device);
+    f->ns = ckci_part_ns(&one) + ckci_patches_cost(&r, device);
     f->plan->grid[0] = one.grid[0];
     f->plan->block[0] = one.block[0];
     f->plan->workspace_bytes = r.bytes + one.workspace_bytes;
@@ -21422,7 +21454,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
     if (bytes > f->limit) {
         return ckci_over_limit("unfused, mid alone", bytes, err);
     }
-    f->cost = ckci_cost_launch(&f->plan->device, CKCI_UNFUSED_MORE);
+    f->ns = f->cost = ckci_cost_launch(&f->plan->device, CKCI_UNFUSED_MORE);
     for (int i = 0; i < 2; i++) {
         ckconv_plan one;
         double cost;
@@ -21435,6 +21467,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
             memory += ckci_cost_bytes(&f->plan->device, all, 20);
         }
         f->cost += cost > memory ? cost : memory;
+        f->ns += ckci_part_ns(&one) > memory ? ckci_part_ns(&one) : memory;
         f->plan->tune[CKCI_TUNE_FIRST + i] = one.instance;
         f->plan->grid[0] = one.grid[0];
         f->plan->block[0] = one.block[0];
@@ -22390,7 +22423,9 @@ CKCI_FN ckconv_status ckci_fit_bias(ckci_fit *f, ckconv_error *err)
     if (plan->engine == CKCONV_ENGINE_GPU) {
         ckci_gpu_bias k;
         CKCI_TRY(ckci_make_gpu_bias(p, &plan->device, f->limit, &k, &bytes, &grid, err));
-        f->cost += plan->tune[CKCI_TUNE_BIAS] ? 0 : ckci_gpu_bias_cost(p, &plan->device);
+        const double apart = plan->tune[CKCI_TUNE_BIAS] ? 0 : ckci_gpu_bias_cost(p, &plan->device);
+        f->cost += apart;
+        f->ns += apart;
     }
 #if CKCI_HAS_CPU
     if (plan->engine == CKCONV_ENGINE_CPU) {
@@ -22725,7 +22760,7 @@ CKCI_FN int64_t ckci_expect(const ckconv_plan *plan, const ckci_fit *f)
 {
     double ns = -1;
     if (plan->engine == CKCONV_ENGINE_GPU) {
-        ns = fmod(f->cost, CKCI_LAST) * f->real;
+        ns = f->ns;
     } else if (plan->engine == CKCONV_ENGINE_CPU) {
         ns = f->cost * 20000 / (double)CKCI_THREAD_COST / (double)ckci_max(plan->device.threads, 1);
     }
@@ -22779,7 +22814,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.limit = ckci_plan_limit(plan);
         f.split_k = o->split_k;
         f.cost = 0;
-        f.real = 1;
+        f.ns = -1;
         if (instance->fit(&f, why) != CKCONV_OK) {
             ckci_keep_reason(why, now, &rank, &reason);
             continue;
@@ -22792,6 +22827,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
                 continue;
             }
         }
+        f.ns = f.ns < 0 ? ckci_cost_ns(f.cost, 1) : f.ns;
         if (ckci_fit_bias(&f, why) != CKCONV_OK) {
             ckci_keep_reason(why, now, &rank, &reason);
             continue;

@@ -17,6 +17,12 @@
    geometry and workspace. */
 CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
                                      ckconv_plan *part, double *cost, ckconv_error *err);
+/* Nanoseconds that it takes. */
+CKCI_FN double ckci_part_ns(const ckconv_plan *part)
+{
+    return (double)ckci_max(part->tune[CKCI_TUNE_TIME], 0) / 1000;
+}
+
 /* Its launches. */
 CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
                                      const ckci_emitter *e, ckconv_error *err);
