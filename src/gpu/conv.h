@@ -198,12 +198,10 @@ CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, int across, ckci_gpu_extra 
     return output ? CKCI_LINE_OUTPUT : -1;
 }
 
-/* Is the epilogue one of the few that every kernel computes? Sums with D tensors, then no activation or relu;
-   without D tensors clamp, sigmoid, silu and gelu, too. */
+/* Is the epilogue one of the few that every kernel computes? */
 CKCI_FN int ckci_few(const ckconv_element_op *op)
 {
-    const ckci_element_row *row = ckci_find_element(op->kind);
-    return row->sum <= CKCI_SUM_ADD && row->act <= (row->most ? CKCONV_RELU : CKCONV_GELU);
+    return ckci_find_element(op->kind)->few;
 }
 
 /* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it

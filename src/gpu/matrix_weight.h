@@ -109,7 +109,7 @@ CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
 CKCI_FN double ckci_near_weight_ns(const ckci_conv *p, const ckconv_device *device, const ckci_matrix *m,
                                    double cost)
 {
-    return ckci_cost_ns(cost, p->k * p->c == 1                 ? CKCI_DEPTH_REAL
+    return ckci_cost_ns(cost, p->k * p->c == 1                ? CKCI_DEPTH_REAL
                               : ckci_matrix_groups(device, m) ? 1
                                                               : 1 / CKCI_NEAR_BESIDE);
 }
