@@ -14852,10 +14852,10 @@ CKCI_FN double ckci_cost_matrix(const ckconv_device *device, double ns)
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-conv
   What convolutions share, and the kernels for any tensors (kernels/vector/: gather, weight, direct). Here a
-  problem becomes the arguments of a launch, 32-bit limits are tested, and the units of cost are set, in which
-  families are compared; also how bwd_weight is cut into parts, which long sums on matrix units need for their
-  error. It reads facts of a device and calls none. Other rooms of gpu/ build on it and know no more of the
-  runtime than ckci_launch.
+  problem becomes the arguments of a launch, 32-bit limits are tested, and the costs of those kernels counted;
+  also how bwd_weight is cut into parts, which long sums on matrix units need for their error. It reads facts
+  of a device and calls none. Other rooms of gpu/ build on it and know no more of the runtime than
+  ckci_launch.
 */
 /* A convolution that another one, or a pair, consists of is planned like any other, within `limit` bytes of
    workspace. mid: only instances that take the epilogue of a pair's first one. A scratch plan gets instance,
@@ -17589,7 +17589,8 @@ CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 }
 
 /* What its cost counts beside those of other families if groups have several channels or channels of
-   others lie between them: these are far from depthwise's own, of which 46 are a microsecond (CKCI_DEPTH_REAL). */
+   others lie between them: these are far from depthwise's own, of which 46 are a microsecond
+   (CKCI_DEPTH_REAL). */
 CKCI_FN double ckci_depth_beside(const ckci_conv *p)
 {
     const ckci_tensor *t = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
@@ -18564,7 +18565,7 @@ CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
   Small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in kernels/matrix. Groups that
   do not fill a block are merged, with zeros between them. It chooses the regions of positions that blocks
   walk over: as large as LDS holds with two blocks on a compute unit, and as many as keep all of them busy.
-  Costs are nanoseconds.
+  Costs are nanoseconds times CKCI_NEAR_BESIDE.
 */
 /* May near take the problem? The groups of a block are merged. In bwd_weight one side may have more channels
    than the other: blocks are for 64 channels of the wider one. */

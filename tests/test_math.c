@@ -729,8 +729,8 @@ static void test_operation(const element_case *c, ckconv_dtype dtype, int on_rea
     free(extra);
 }
 
-/* Every operation that the library has stands in each list that tests and driver keep of them: no list forgets
-   one without a word. */
+/* Every operation that the library has stands in each list that tests and driver keep of them: no list
+   forgets one without a word. */
 static void test_lists(void)
 {
     test_rng r = test_seed(37);

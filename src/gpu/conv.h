@@ -1,10 +1,10 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-conv
   What convolutions share, and the kernels for any tensors (kernels/vector/: gather, weight, direct). Here a
-  problem becomes the arguments of a launch, 32-bit limits are tested, and the units of cost are set, in which
-  families are compared; also how bwd_weight is cut into parts, which long sums on matrix units need for their
-  error. It reads facts of a device and calls none. Other rooms of gpu/ build on it and know no more of the
-  runtime than ckci_launch.
+  problem becomes the arguments of a launch, 32-bit limits are tested, and the costs of those kernels counted;
+  also how bwd_weight is cut into parts, which long sums on matrix units need for their error. It reads facts
+  of a device and calls none. Other rooms of gpu/ build on it and know no more of the runtime than
+  ckci_launch.
 */
 #pragma once
 #include "core/layout.h"

@@ -371,7 +371,8 @@ CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 }
 
 /* What its cost counts beside those of other families if groups have several channels or channels of
-   others lie between them: these are far from depthwise's own, of which 46 are a microsecond (CKCI_DEPTH_REAL). */
+   others lie between them: these are far from depthwise's own, of which 46 are a microsecond
+   (CKCI_DEPTH_REAL). */
 CKCI_FN double ckci_depth_beside(const ckci_conv *p)
 {
     const ckci_tensor *t = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];

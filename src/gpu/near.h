@@ -3,7 +3,7 @@
   Small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in kernels/matrix. Groups that
   do not fill a block are merged, with zeros between them. It chooses the regions of positions that blocks
   walk over: as large as LDS holds with two blocks on a compute unit, and as many as keep all of them busy.
-  Costs are nanoseconds.
+  Costs are nanoseconds times CKCI_NEAR_BESIDE.
 */
 #pragma once
 #include "gpu/matrix.h"
