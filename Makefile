@@ -256,10 +256,10 @@ $(B)/test/merged/ckconv.o: tests/impl.c $(HEADERS) $(B)/openmp
 $(B)/test/sanitized/ckconv.o: tests/impl.c $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
 	$(CC) $(SANITIZER_FLAGS) $(OPENMP) -Isrc -c $< -o $@
-$(B)/test/main/%.o: tests/%.c $(SOURCES) $(wildcard tests/*.h) examples/fit.h $(B)/openmp
+$(B)/test/main/%.o: tests/%.c $(SOURCES) $(wildcard tests/*.h examples/*.h) $(B)/openmp
 	@mkdir -p $(@D)
 	$(CC) $(TESTFLAGS) $(OPENMP) -Isrc -Itests -c $< -o $@
-$(B)/test/sanitized/%.o: tests/%.c $(SOURCES) $(wildcard tests/*.h) $(B)/openmp
+$(B)/test/sanitized/%.o: tests/%.c $(SOURCES) $(wildcard tests/*.h examples/*.h) $(B)/openmp
 	@mkdir -p $(@D)
 	$(CC) -std=c99 $(SANITIZER_FLAGS) $(OPENMP) -Isrc -Itests -c $< -o $@
 $(B)/test/main/%: $(B)/test/main/%.o $(MAIN_OBJECT)
@@ -290,6 +290,9 @@ $(B)/test/sim/test_sim: tests/test_sim.cc tests/sim.h $(SOURCES)
 $(B)/test/sim/test_sim_faults: tests/test_sim_faults.cc tests/sim_impl.cc tests/sim.h $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
 	$(CXX) $(SIM_FLAGS) -O0 -DCKCONV_ONLY_F32 $(OPENMP) -Isrc -Itests $< -o $@ $(OPENMP) -lm
+$(B)/test/sim/test_sim_elements: tests/test_sim_elements.cc tests/sim.h $(SOURCES)
+	@mkdir -p $(@D)
+	$(CXX) $(SIM_FLAGS) -Isrc -Itests $< -o $@
 $(B)/ckconv-sim: $(B)/examples/ckconv_cli.o $(B)/test/sim/ckconv.o
 	$(CXX) $^ -o $@ $(OPENMP) -lm
 sim: $(B)/ckconv-sim
@@ -339,7 +342,8 @@ FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/te
     $(SIM_TARGETS:%=sim:%/test_golden@quick) $(SIM_TARGETS:%=sim:%/test_groupnorm@quick) \
     $(addprefix sim:gfx942/,test_transform test_norm_sums test_device test_sums@quick test_epilogue+lines@quick) \
     $(SIM_TARGETS:%=sim:%/test_bias@quick) \
-    sim:sm_90/test_transform sim:gfx942/test_special sim:sm_86/test_special sim/test_sim sim/test_sim_faults \
+    sim:sm_90/test_transform sim:gfx942/test_special sim:sm_86/test_special sim/test_sim sim/test_sim_elements \
+    sim/test_sim_faults \
     $(filter-out $(LONG_SCRIPTS),$(wildcard tests/test_*.sh)) \
     $(addprefix main/,$(filter-out test_cross test_groupnorm test_conv_conv test_epilogue test_fuzz,$(TESTS))) \
     main/test_epilogue@quick main/test_fuzz@quick \

@@ -2543,51 +2543,52 @@ enum {
     CKCI_SUM_GRADIENT
 };
 
-/* Name, text, sum, D tensors at least and at most, activation, does it use alpha and beta. */
+/* Name, text, sum, D tensors at least and at most, activation, does it use alpha and beta, is it one of the
+   few that every GPU kernel computes (ckci_k_element_few in kernels/epilogue.h). */
 #define CKCI_ELEMENTS(X)                                                                                     \
-    X(PASS, pass, ONE, 0, 0, PASS, 0, 0)                                                                     \
-    X(SCALE, scale, SCALED, 0, 0, PASS, 1, 0)                                                                \
-    X(RELU, relu, ONE, 0, 0, RELU, 0, 0)                                                                     \
-    X(CLAMP, clamp, ONE, 0, 0, CLAMP, 1, 1)                                                                  \
-    X(SIGMOID, sigmoid, ONE, 0, 0, SIGMOID, 0, 0)                                                            \
-    X(SILU, silu, ONE, 0, 0, SILU, 0, 0)                                                                     \
-    X(GELU, gelu, ONE, 0, 0, GELU, 0, 0)                                                                     \
-    X(TANH, tanh, ONE, 0, 0, TANH, 0, 0)                                                                     \
-    X(LEAKY_RELU, leaky_relu, ONE, 0, 0, LEAKY_RELU, 1, 0)                                                   \
-    X(HARDSIGMOID, hardsigmoid, ONE, 0, 0, HARDSIGMOID, 0, 0)                                                \
-    X(HARDSWISH, hardswish, ONE, 0, 0, HARDSWISH, 0, 0)                                                      \
-    X(BILINEAR, bilinear, BILINEAR, 1, 1, PASS, 1, 1)                                                        \
-    X(SCALE_ADD, scale_add, SCALE_ADD, 1, 1, PASS, 1, 0)                                                     \
-    X(BIAS, bias, ADD, 1, 1, PASS, 0, 0)                                                                     \
-    X(BIAS_RELU, bias_relu, ADD, 1, 1, RELU, 0, 0)                                                           \
-    X(BIAS_RESIDUAL_RELU, bias_residual_relu, ADD, 2, 2, RELU, 0, 0)                                         \
-    X(ADD, add, ADD, 1, 4, PASS, 0, 0)                                                                       \
-    X(ADD_RELU, add_relu, ADD, 1, 4, RELU, 0, 0)                                                             \
-    X(BIAS_SILU, bias_silu, ADD, 1, 1, SILU, 0, 0)                                                           \
-    X(BIAS_GELU, bias_gelu, ADD, 1, 1, GELU, 0, 0)                                                           \
-    X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0)                                                 \
-    X(SCALE_SHIFT, scale_shift, AFFINE, 2, 2, PASS, 0, 0)                                                    \
-    X(SCALE_SHIFT_RELU, scale_shift_relu, AFFINE, 2, 2, RELU, 0, 0)                                          \
-    X(ACCUMULATE, accumulate, ADD, 0, 0, PASS, 0, 0)                                                         \
-    X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0)                                                        \
-    X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1)                                                     \
-    X(SIGMOID_BWD, sigmoid_bwd, GRADIENT, 1, 1, SIGMOID, 0, 0)                                               \
-    X(SILU_BWD, silu_bwd, GRADIENT, 1, 1, SILU, 0, 0)                                                        \
-    X(GELU_BWD, gelu_bwd, GRADIENT, 1, 1, GELU, 0, 0)
+    X(PASS, pass, ONE, 0, 0, PASS, 0, 0, 1)                                                                  \
+    X(SCALE, scale, SCALED, 0, 0, PASS, 1, 0, 1)                                                             \
+    X(RELU, relu, ONE, 0, 0, RELU, 0, 0, 1)                                                                  \
+    X(CLAMP, clamp, ONE, 0, 0, CLAMP, 1, 1, 1)                                                               \
+    X(SIGMOID, sigmoid, ONE, 0, 0, SIGMOID, 0, 0, 1)                                                         \
+    X(SILU, silu, ONE, 0, 0, SILU, 0, 0, 1)                                                                  \
+    X(GELU, gelu, ONE, 0, 0, GELU, 0, 0, 1)                                                                  \
+    X(TANH, tanh, ONE, 0, 0, TANH, 0, 0, 0)                                                                  \
+    X(LEAKY_RELU, leaky_relu, ONE, 0, 0, LEAKY_RELU, 1, 0, 0)                                                \
+    X(HARDSIGMOID, hardsigmoid, ONE, 0, 0, HARDSIGMOID, 0, 0, 0)                                             \
+    X(HARDSWISH, hardswish, ONE, 0, 0, HARDSWISH, 0, 0, 0)                                                   \
+    X(BILINEAR, bilinear, BILINEAR, 1, 1, PASS, 1, 1, 1)                                                     \
+    X(SCALE_ADD, scale_add, SCALE_ADD, 1, 1, PASS, 1, 0, 1)                                                  \
+    X(BIAS, bias, ADD, 1, 1, PASS, 0, 0, 1)                                                                  \
+    X(BIAS_RELU, bias_relu, ADD, 1, 1, RELU, 0, 0, 1)                                                        \
+    X(BIAS_RESIDUAL_RELU, bias_residual_relu, ADD, 2, 2, RELU, 0, 0, 1)                                      \
+    X(ADD, add, ADD, 1, 4, PASS, 0, 0, 1)                                                                    \
+    X(ADD_RELU, add_relu, ADD, 1, 4, RELU, 0, 0, 1)                                                          \
+    X(BIAS_SILU, bias_silu, ADD, 1, 1, SILU, 0, 0, 0)                                                        \
+    X(BIAS_GELU, bias_gelu, ADD, 1, 1, GELU, 0, 0, 0)                                                        \
+    X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0, 0)                                              \
+    X(SCALE_SHIFT, scale_shift, AFFINE, 2, 2, PASS, 0, 0, 0)                                                 \
+    X(SCALE_SHIFT_RELU, scale_shift_relu, AFFINE, 2, 2, RELU, 0, 0, 0)                                       \
+    X(ACCUMULATE, accumulate, ADD, 0, 0, PASS, 0, 0, 1)                                                      \
+    X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0, 0)                                                     \
+    X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1, 0)                                                  \
+    X(SIGMOID_BWD, sigmoid_bwd, GRADIENT, 1, 1, SIGMOID, 0, 0, 0)                                            \
+    X(SILU_BWD, silu_bwd, GRADIENT, 1, 1, SILU, 0, 0, 0)                                                     \
+    X(GELU_BWD, gelu_bwd, GRADIENT, 1, 1, GELU, 0, 0, 0)
 
 typedef struct ckci_element_row {
     ckconv_element kind;
     const char *name, *label; /* relu, RELU */
     int32_t sum, least, most;
     ckconv_element act;
-    int32_t alpha, beta;
+    int32_t alpha, beta, few;
 } ckci_element_row;
 
 /* Row `index` of the table; NULL behind its end. */
 CKCI_FN const ckci_element_row *ckci_element_at(int32_t index)
 {
-#define CKCI_ROW(NAME, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA)                                             \
-    {CKCONV_##NAME, #TEXT, #NAME, CKCI_SUM_##SUM, LEAST, MOST, CKCONV_##ACT, ALPHA, BETA},
+#define CKCI_ROW(NAME, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA, FEW)                                        \
+    {CKCONV_##NAME, #TEXT, #NAME, CKCI_SUM_##SUM, LEAST, MOST, CKCONV_##ACT, ALPHA, BETA, FEW},
     static const ckci_element_row rows[] = {CKCI_ELEMENTS(CKCI_ROW)};
 #undef CKCI_ROW
     return index >= 0 && index < (int32_t)(sizeof rows / sizeof rows[0]) ? &rows[index] : NULL;
@@ -2737,9 +2738,9 @@ CKCI_FN void ckci_norm_acts(int numbers, char *text, size_t size)
         }                                                                                                    \
         return NAME##_act(CKCONV_##ACT, x, alpha, beta);                                                     \
     }
-#define ckci_element_f_row(KIND, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA)                                   \
+#define ckci_element_f_row(KIND, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA, FEW)                              \
     CKCI_ELEMENT_CASE(ckci_element_f, float, KIND, SUM, ACT)
-#define ckci_element_d_row(KIND, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA)                                   \
+#define ckci_element_d_row(KIND, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA, FEW)                              \
     CKCI_ELEMENT_CASE(ckci_element_d, double, KIND, SUM, ACT)
 CKCI_ELEMENT(ckci_element_f, float, expf, erff, tanhf)
 CKCI_ELEMENT(ckci_element_d, double, exp, erf, tanh)
@@ -6002,8 +6003,9 @@ typedef union ckci_problem {
 
 struct ckci_gpu_tile;
 
-/* A question to an instance: does it fit, at what cost (CPU: vector multiply-adds; GPU: nanoseconds, as
-   gpu/costs.h counts them), with which plan members? */
+/* A question to an instance: does it fit, at what cost, with which plan members? The planner compares costs,
+   which are vector multiply-adds for a CPU. For a GPU they are what its family counts in (gpu/costs.h), which
+   is nanoseconds of a run for some only: those are in `ns`. */
 typedef struct ckci_fit {
     ckconv_plan *plan;
     const ckci_problem *p;
@@ -6014,7 +6016,7 @@ typedef struct ckci_fit {
     int64_t limit;                    /* workspace */
     int32_t split_k;                  /* forced, or 0 */
     double cost;
-    double real; /* GPU: nanoseconds of a run for one of cost, which is compared with its like first */
+    double ns; /* GPU: of a run; below 0: as many as cost says */
 } ckci_fit;
 
 /* Corrections of modelled times lie between these. */
@@ -14730,7 +14732,7 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
   becomes that of the device by the ratio of its figures (core/target.h) to the H100's, and by the caller's
   corrections, ckconv_device.costs. For NVIDIA the ratios are 1: its tiles' slowness is in their table. No
   figure says how long a launch waits, or a block: 1 until a fit knows it. Families were measured each beside
-  its like: ckci_fit.real tells what a cost is in a run's nanoseconds.
+  its like: ckci_fit.ns tells what a run takes.
 */
 /* An H100: GHz, bytes of memory in a nanosecond, units, multiply-adds of a unit in a clock. */
 #define CKCI_H100_GHZ 1.83
@@ -14748,6 +14750,12 @@ CKCI_FN void ckci_run_norm(const ckconv_plan *plan, const ckci_problem *problem,
 
 /* Beyond all others, by which a plan still runs. */
 #define CKCI_LAST 5e10
+
+/* What a run takes, of which one of cost is `real` nanoseconds. */
+CKCI_FN double ckci_cost_ns(double cost, double real)
+{
+    return fmod(cost, CKCI_LAST) * real;
+}
 
 /* What compilers make of multiply-adds on AMD seldom pairs them: 64 in a clock whatever the data sheet. */
 #define CKCI_FMA_PLAIN 64.0
@@ -14844,16 +14852,22 @@ CKCI_FN double ckci_cost_matrix(const ckconv_device *device, double ns)
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-conv
   What convolutions share, and the kernels for any tensors (kernels/vector/: gather, weight, direct). Here a
-  problem becomes the arguments of a launch, 32-bit limits are tested, and the units of cost are set, in which
-  families are compared; also how bwd_weight is cut into parts, which long sums on matrix units need for their
-  error. It reads facts of a device and calls none. Other rooms of gpu/ build on it and know no more of the
-  runtime than ckci_launch.
+  problem becomes the arguments of a launch, 32-bit limits are tested, and the costs of those kernels counted;
+  also how bwd_weight is cut into parts, which long sums on matrix units need for their error. It reads facts
+  of a device and calls none. Other rooms of gpu/ build on it and know no more of the runtime than
+  ckci_launch.
 */
 /* A convolution that another one, or a pair, consists of is planned like any other, within `limit` bytes of
    workspace. mid: only instances that take the epilogue of a pair's first one. A scratch plan gets instance,
    geometry and workspace. */
 CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
                                      ckconv_plan *part, double *cost, ckconv_error *err);
+/* Nanoseconds that it takes. */
+CKCI_FN double ckci_part_ns(const ckconv_plan *part)
+{
+    return (double)ckci_max(part->tune[CKCI_TUNE_TIME], 0) / 1000;
+}
+
 /* Its launches. */
 CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
                                      const ckci_emitter *e, ckconv_error *err);
@@ -15029,12 +15043,10 @@ CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, int across, ckci_gpu_extra 
     return output ? CKCI_LINE_OUTPUT : -1;
 }
 
-/* Is the epilogue one of the few that every kernel computes? Sums with D tensors, then no activation or relu;
-   without D tensors clamp, sigmoid, silu and gelu, too. */
+/* Is the epilogue one of the few that every kernel computes? */
 CKCI_FN int ckci_few(const ckconv_element_op *op)
 {
-    const ckci_element_row *row = ckci_find_element(op->kind);
-    return row->sum <= CKCI_SUM_ADD && row->act <= (row->most ? CKCONV_RELU : CKCONV_GELU);
+    return ckci_find_element(op->kind)->few;
 }
 
 /* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it
@@ -17577,7 +17589,8 @@ CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 }
 
 /* What its cost counts beside those of other families if groups have several channels or channels of
-   others lie between them: these are far from depthwise's own, of which 1e4 are a microsecond on an H100. */
+   others lie between them: these are far from depthwise's own, of which 46 are a microsecond
+   (CKCI_DEPTH_REAL). */
 CKCI_FN double ckci_depth_beside(const ckci_conv *p)
 {
     const ckci_tensor *t = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
@@ -17600,7 +17613,7 @@ CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_depth_any_gather(&one, &f->plan->device, f->tile, &l, &f->cost, err));
     const double beside = ckci_depth_beside(&f->p->conv);
     f->cost *= (double)launches * beside;
-    f->real = beside > 1 ? 1 : CKCI_DEPTH_REAL;
+    f->ns = ckci_cost_ns(f->cost, beside > 1 ? 1 : CKCI_DEPTH_REAL);
     ckci_plan_launch(f->plan, &l, (int32_t)launches);
     return CKCONV_OK;
 }
@@ -17634,7 +17647,7 @@ CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
                                    &f->cost, err));
     const double beside = ckci_depth_beside(&f->p->conv);
     f->cost *= (double)launches * beside;
-    f->real = beside > 1 ? 1 : CKCI_DEPTH_REAL;
+    f->ns = ckci_cost_ns(f->cost, beside > 1 ? 1 : CKCI_DEPTH_REAL);
     ckci_plan_launch(f->plan, &l, (int32_t)launches * (l.a.depth.sums ? 2 : 1));
     f->plan->split_k = l.a.depth.parts;
     f->plan->workspace_bytes = bytes;
@@ -18552,7 +18565,7 @@ CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
   Small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in kernels/matrix. Groups that
   do not fill a block are merged, with zeros between them. It chooses the regions of positions that blocks
   walk over: as large as LDS holds with two blocks on a compute unit, and as many as keep all of them busy.
-  Costs are nanoseconds.
+  Costs are nanoseconds times CKCI_NEAR_BESIDE.
 */
 /* May near take the problem? The groups of a block are merged. In bwd_weight one side may have more channels
    than the other: blocks are for 64 channels of the wider one. */
@@ -18899,7 +18912,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_matrix_either(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
                                 &f->cost, err));
-    f->real = f->tile->form == CKCI_TILE_NEAR ? 1 / CKCI_NEAR_BESIDE : 1;
+    if (f->tile->form == CKCI_TILE_NEAR) {
+        f->ns = ckci_cost_ns(f->cost - m.packing, 1 / CKCI_NEAR_BESIDE) + m.packing;
+    }
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m));
     f->plan->split_k = m.split > 1 ? m.split : 1;
     f->plan->workspace_bytes = m.bytes;
@@ -19426,6 +19441,15 @@ CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
     return ckci_depth_cost(p, device, 1.5) * (timed ? slices : 4) + ckci_cost_launch(device, 160.6);
 }
 
+/* What near takes, by its cost below. */
+CKCI_FN double ckci_near_weight_ns(const ckci_conv *p, const ckconv_device *device, const ckci_matrix *m,
+                                   double cost)
+{
+    return ckci_cost_ns(cost, p->k * p->c == 1                ? CKCI_DEPTH_REAL
+                              : ckci_matrix_groups(device, m) ? 1
+                                                              : 1 / CKCI_NEAR_BESIDE);
+}
+
 /* bwd_weight; a part of the sums for each block of a slice. */
 CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                        int32_t split_k, int64_t limit, unsigned char *ws, ckci_matrix *m,
@@ -19774,6 +19798,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
                                     &f->cost, err));
     } else {
         f->cost += more;
+    }
+    if (f->tile->form == CKCI_TILE_NEAR) {
+        f->ns = ckci_near_weight_ns(&f->p->conv, device, &m, f->cost);
     }
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold + ckci_bias_apart(&m));
     f->plan->tune[CKCI_TUNE_BIAS] = m.bias + ckci_bias_apart(&m);
@@ -20296,7 +20323,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_make_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
     CKCI_TRY(
         ckci_tile_parts(&f->p->conv, &f->plan->device, f->tile, 0, f->limit, NULL, &l, &sums, &f->cost, err));
-    f->real = ckci_fma_real(&f->plan->device);
+    f->ns = ckci_cost_ns(f->cost, ckci_fma_real(&f->plan->device));
     ckci_plan_launch(f->plan, &l, sums.bytes > 0 ? 2 : 1);
     f->plan->split_k = sums.bytes > 0 ? l.a.conv.split : 1;
     f->plan->workspace_bytes = sums.bytes;
@@ -20335,7 +20362,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_direct_takes(f, err));
     CKCI_TRY(ckci_make_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
                               &f->cost, err));
-    f->real = ckci_fma_real(&f->plan->device);
+    f->ns = ckci_cost_ns(f->cost, ckci_fma_real(&f->plan->device));
     ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
     f->plan->split_k = l.a.conv.split;
     f->plan->workspace_bytes = bytes;
@@ -20446,7 +20473,7 @@ CKCI_FN ckconv_status ckci_fit_pixel(ckci_fit *f, ckconv_error *err)
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_pixel(&f->p->conv, &f->plan->device, &l, &f->cost, err));
-    f->real = CKCI_FMA_NS / (f->plan->op == CKCONV_BWD_DATA ? 300 : 130);
+    f->ns = ckci_cost_ns(f->cost, CKCI_FMA_NS / (f->plan->op == CKCONV_BWD_DATA ? 300 : 130));
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }
@@ -20611,6 +20638,7 @@ CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_cut_filter(p, &s, err));
     CKCI_TRY(ckci_place_sections(p, f->limit, NULL, &s, err));
     f->cost = 1; /* as long as the whole is no reason to cut it */
+    f->ns = 0;
     for (int64_t at = 0; at < s.all; at++) {
         ckconv_plan one;
         double cost = 0;
@@ -20619,10 +20647,13 @@ CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
             more = ckci_max(more, one.workspace_bytes);
             f->plan->grid[0] = one.grid[0];
             f->plan->block[0] = one.block[0];
+            f->cost += cost;
+            f->ns += ckci_part_ns(&one);
         }
-        f->cost += cost;
     }
-    f->cost += s.sums.bytes > 0 ? ckci_move_cost(&f->plan->device, (double)s.sums.bytes) : 0;
+    const double move = s.sums.bytes > 0 ? ckci_move_cost(&f->plan->device, (double)s.sums.bytes) : 0;
+    f->cost += move;
+    f->ns += move;
     f->plan->workspace_bytes = s.sums.bytes + more; /* sections use the rest, one after the other */
     return CKCONV_OK;
 }
@@ -20782,6 +20813,7 @@ CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_find_patches(&f->p->conv, f->limit, NULL, &r, err));
     CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
     f->cost += ckci_patches_cost(&r, device);
+    f->ns = ckci_part_ns(&one) + ckci_patches_cost(&r, device);
     f->plan->grid[0] = one.grid[0];
     f->plan->block[0] = one.block[0];
     f->plan->workspace_bytes = r.bytes + one.workspace_bytes;
@@ -21422,7 +21454,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
     if (bytes > f->limit) {
         return ckci_over_limit("unfused, mid alone", bytes, err);
     }
-    f->cost = ckci_cost_launch(&f->plan->device, CKCI_UNFUSED_MORE);
+    f->ns = f->cost = ckci_cost_launch(&f->plan->device, CKCI_UNFUSED_MORE);
     for (int i = 0; i < 2; i++) {
         ckconv_plan one;
         double cost;
@@ -21435,6 +21467,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
             memory += ckci_cost_bytes(&f->plan->device, all, 20);
         }
         f->cost += cost > memory ? cost : memory;
+        f->ns += ckci_part_ns(&one) > memory ? ckci_part_ns(&one) : memory;
         f->plan->tune[CKCI_TUNE_FIRST + i] = one.instance;
         f->plan->grid[0] = one.grid[0];
         f->plan->block[0] = one.block[0];
@@ -22390,7 +22423,9 @@ CKCI_FN ckconv_status ckci_fit_bias(ckci_fit *f, ckconv_error *err)
     if (plan->engine == CKCONV_ENGINE_GPU) {
         ckci_gpu_bias k;
         CKCI_TRY(ckci_make_gpu_bias(p, &plan->device, f->limit, &k, &bytes, &grid, err));
-        f->cost += plan->tune[CKCI_TUNE_BIAS] ? 0 : ckci_gpu_bias_cost(p, &plan->device);
+        const double apart = plan->tune[CKCI_TUNE_BIAS] ? 0 : ckci_gpu_bias_cost(p, &plan->device);
+        f->cost += apart;
+        f->ns += apart;
     }
 #if CKCI_HAS_CPU
     if (plan->engine == CKCONV_ENGINE_CPU) {
@@ -22725,7 +22760,7 @@ CKCI_FN int64_t ckci_expect(const ckconv_plan *plan, const ckci_fit *f)
 {
     double ns = -1;
     if (plan->engine == CKCONV_ENGINE_GPU) {
-        ns = fmod(f->cost, CKCI_LAST) * f->real;
+        ns = f->ns;
     } else if (plan->engine == CKCONV_ENGINE_CPU) {
         ns = f->cost * 20000 / (double)CKCI_THREAD_COST / (double)ckci_max(plan->device.threads, 1);
     }
@@ -22779,7 +22814,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.limit = ckci_plan_limit(plan);
         f.split_k = o->split_k;
         f.cost = 0;
-        f.real = 1;
+        f.ns = -1;
         if (instance->fit(&f, why) != CKCONV_OK) {
             ckci_keep_reason(why, now, &rank, &reason);
             continue;
@@ -22792,6 +22827,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
                 continue;
             }
         }
+        f.ns = f.ns < 0 ? ckci_cost_ns(f.cost, 1) : f.ns;
         if (ckci_fit_bias(&f, why) != CKCONV_OK) {
             ckci_keep_reason(why, now, &rank, &reason);
             continue;

@@ -1311,9 +1311,9 @@ template <class T> CKCI_K_FN T ckci_k_tanh(T x, T e)
     return s < (T)0.390625 ? x + x * s * (p / q) : x < 0 ? -far : far;
 }
 
-/* How many operations a kernel computes: all; the few of ckci_few (gpu/conv.h), where more take registers
-   from the rest, or are more than clang 19 compiles well; PLAIN: of those the ones without an error
-   function. */
+/* How many operations a kernel computes: all; the few, of whose rows in core/element.h that is said, where
+   more take registers from the rest, or are more than clang 19 compiles well; PLAIN: of those the ones
+   without an error function, which gelu has (gpu/depth.h knows). */
 enum { CKCI_K_OPS_ALL, CKCI_K_OPS_PLAIN, CKCI_K_OPS_FEW };
 
 /* Of lines that matrix units computed: few in f64 on AMD, where the rest would take scratch memory. */

@@ -28,8 +28,8 @@ static ckconv_conv_desc layer(int64_t n, int64_t channels, int64_t filter, int64
 }
 
 /*------------------------------------------------------------------------------------------------------------
-  The table of figures: every architecture has a row, its first one that of its typical device, and no device
-  has two. The devices are told once more here, so that none is lost.
+  The table of figures: every architecture has a row, its first one that of its typical device, every row has
+  an architecture, and no device has two. The devices are told once more here, so that none is lost.
 */
 static const char *const devices =
     "gfx900:64 gfx906:60 gfx908:120 gfx90a:104 gfx90a:110 gfx90c:8 gfx940:228 gfx941:304 gfx942:304 "
@@ -66,7 +66,7 @@ static int figures_faults(const ckci_figures *table, size_t count)
         faults += first < count && all[i].unit != CKCI_UNIT_NONE && table[first].half == 0;
     }
     for (size_t i = 0; i < count; i++) {
-        faults += figures_odd(&table[i]);
+        faults += figures_odd(&table[i]) + (ckci_find_architecture(table[i].arch) == NULL);
         for (size_t j = 0; j < i; j++) {
             faults += strcmp(table[i].arch, table[j].arch) == 0 && table[i].units == table[j].units;
         }
@@ -92,6 +92,8 @@ static void test_figures(void)
         copy[count] = table[i];
         CHECK_MSG(figures_faults(copy, count + 1) > 0, "%s %s twice", table[i].arch, table[i].name);
     }
+    strcpy(copy[count].arch, "gfx1999"); /* and one of an architecture without a row, whoever told it here */
+    CHECK(figures_odd(&copy[count]) == 0 && figures_faults(copy, count + 1) >= 2);
     CHECK(strcmp(ckci_find_figures("gfx942:sramecc+:xnack-", 228)->name, "InstinctMI300A") == 0);
     CHECK(strcmp(ckci_find_figures("gfx942", 300)->name, "InstinctMI300X") == 0);
     CHECK(ckci_find_figures("gfx1999", 32) == NULL);
@@ -198,6 +200,52 @@ static void test_seconds(void)
     o.engine = CKCONV_ENGINE_CPU;
     CHECK_OK(ckconv_plan_conv(&none, CKCONV_FWD, &p, &o, NULL, &err), err);
     CHECK(ckconv_plan_seconds(&none) > 0);
+}
+
+/* Whatever a family counts its costs in, seconds are those of a run: no instance is much faster than memory
+   lets it be (of filters for which that takes less than products do), and dbias takes at most its own kernel
+   more. */
+static void test_floors(void)
+{
+    static const char *const archs[] = {"gfx90a", "gfx942", "gfx1100", "sm_80", "sm_90"};
+    static const ckconv_dtype types[] = {CKCONV_F32, CKCONV_BF16, CKCONV_I8};
+    int runs = 0;
+    for (int i = 0; i < 5 * 3 * 3 * 2 * 5; i++) {
+        const ckconv_device d = named(archs[i % 5]);
+        const ckconv_op op = CKCONV_FWD + i / 5 % 3;
+        const double bandwidth = 1e9 * ckci_find_figures(d.arch, d.compute_units)->gbytes;
+        ckconv_conv_desc p = layer(64, 128, 3, i / 45 % 2 ? 56 : 14, types[i / 15 % 3]);
+        if (i / 90 > 0) { /* groups: depthwise, of 4, 16 and 32 */
+            static const int64_t channels[] = {1, 4, 16, 32};
+            p.k = p.c = channels[i / 90 - 1];
+            p.g = 128 / p.k;
+        }
+        for (int32_t instance = 0; instance < ckconv_instance_count(); instance++) {
+            ckconv_plan plan;
+            ckconv_options o;
+            memset(&o, 0, sizeof o);
+            o.engine = CKCONV_ENGINE_GPU;
+            o.instance = ckconv_instance_name(instance);
+            if (!ckconv_instance_does(instance, op) ||
+                ckconv_plan_conv(&plan, op, &p, &o, &d, NULL) != CKCONV_OK) {
+                continue;
+            }
+            const double least = (double)plan.bytes / bandwidth, now = ckconv_plan_seconds(&plan);
+            CHECK_MSG(now > 0.8 * least, "%s on %s, layer %d: %g s, and memory takes %g", o.instance, d.arch,
+                      i, now, least);
+            runs++;
+            if (op == CKCONV_BWD_WEIGHT) {
+                ckconv_conv_desc biased = p;
+                biased.dbias = CKCONV_F32;
+                if (ckconv_plan_conv(&plan, op, &biased, &o, &d, NULL) == CKCONV_OK) {
+                    const double more = ckconv_plan_seconds(&plan) - now;
+                    CHECK_MSG(more > 0 && more < 0.2 * now + 2 * least + 10e-6,
+                              "%s on %s, layer %d: %g s, dbias %g more", o.instance, d.arch, i, now, more);
+                }
+            }
+        }
+    }
+    CHECK_MSG(runs > 1000, "%d runs", runs);
 }
 
 /* The dearer a kind of time, the less of it is chosen: a problem that has left the matrix unit does not come
@@ -341,6 +389,7 @@ int main(void)
     test_figures();
     test_text();
     test_seconds();
+    test_floors();
     test_choices();
     test_fit();
     return test_end();

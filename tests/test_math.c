@@ -5,7 +5,8 @@
    Expected values come from tables that test_value (ldexp arithmetic) builds, never from the library: a
    value rounds to whichever neighbour in the table is nearer, and to the one with an even code at the
    midpoint. */
-#include "test.h"
+#include "../examples/bounds.h"
+#include "naive.h"
 
 enum { MAX_CODES = 32768 };
 
@@ -657,7 +658,10 @@ static double element(const element_case *c, double x, double d, double *size)
         y = x * (erfc(-d / sqrt(2.0)) / 2.0 + d * exp(-d * d / 2.0) * 0.39894228040143267794);
         *size = fabs(x);
         break;
+    case CKCONV_PASS:
+        break;
     default:
+        y = (double)NAN;
         break;
     }
     *size = fmax(*size, fabs(y));
@@ -725,6 +729,55 @@ static void test_operation(const element_case *c, ckconv_dtype dtype, int on_rea
     free(extra);
 }
 
+/* Every operation that the library has stands in each list that tests and driver keep of them: no list
+   forgets one without a word. */
+static void test_lists(void)
+{
+    test_rng r = test_seed(37);
+    int names = 0;
+    for (ckconv_element kind = 0; kind < 256; kind++) {
+        const char *name = ckconv_element_name(kind);
+        CHECK_MSG(name == NULL || test_find_element(kind)->kind == kind, "test.h has no row for %s", name);
+        names += name != NULL;
+    }
+    CHECK_MSG(names == TEST_ELEMENTS, "%d operations, test.h has %d", names, TEST_ELEMENTS);
+    for (int i = 0; i < TEST_ELEMENTS; i++) {
+        const test_element *row = &test_elements[i];
+        const char *name = ckconv_element_name(row->kind);
+        const int last = row->kind == CKCONV_ACCUMULATE;
+        int parameters, d, cases = 0;
+        CHECK_MSG((i < TEST_UNARY) == (row->high == 0 && !last) && (i < TEST_WITH_D) == !last,
+                  "%s stands in the wrong part of test.h's rows", name);
+        for (size_t j = 0; j < sizeof element_cases / sizeof element_cases[0]; j++) {
+            cases += element_cases[j].kind == row->kind;
+        }
+        CHECK_MSG(cases > 0 || row->high > 1 || last, "%s has no case here", name);
+        pb_element_needs(row->kind, &parameters, &d);
+        CHECK_MSG(parameters == row->alpha + row->beta && d == (row->low == row->high ? row->low : -1),
+                  "examples/problem.h: %s takes %d parameters, %d D tensors", name, parameters, d);
+        CHECK_MSG(!pb_is_smooth(row->kind) == !row->smooth, "examples/bounds.h: is %s smooth?", name);
+        for (int j = 0; j < 1000 && !last; j++) {
+            ckconv_element_op op = {row->kind, 0, -0.75, 1.25};
+            test_trim_element(&op);
+            const double x = 3.0 * test_normal(&r), error = (test_uniform(&r) - 0.5) / 64.0;
+            const double extra[4] = {test_normal(&r), test_normal(&r), test_normal(&r), test_normal(&r)};
+            const double y = naive_element(&op, x, extra, row->high);
+            const double there = naive_element(&op, x + error, extra, row->high);
+            const double moved = fabs(there - y), size = fabs(x), u = ldexp(1.0, -53);
+            const double other = pb_apply(&op, x, extra, row->high);
+            const double slope = naive_slope(&op, extra) * fabs(error);
+            const double bound = pb_apply_error(&op, fabs(error), size, extra, row->high, u);
+            if (!CHECK_MSG(fabs(other - y) <= 1e-13 * (8.0 + fabs(y)), "%s(%g): bounds.h %g, naive.h %g",
+                           name, x, other, y) ||
+                !CHECK_MSG(moved <= slope + 1e-12 && moved <= bound + 1e-12,
+                           "%s(%g) moves by %g; naive.h allows %g, bounds.h %g", name, x, moved, slope,
+                           bound)) {
+                break;
+            }
+        }
+    }
+}
+
 int main(void)
 {
     static codes table[SMALL_TYPES];
@@ -751,6 +804,7 @@ int main(void)
     test_compute_f32(CKCONV_TF32);
     test_compute_f32(CKCONV_BF16);
     test_compute_f32(CKCONV_BF16X3);
+    test_lists();
     for (size_t i = 0; i < sizeof element_cases / sizeof element_cases[0]; i++) {
         const element_case *c = &element_cases[i];
         test_operation(c, CKCONV_F32, 0);

@@ -25,51 +25,52 @@ enum {
     CKCI_SUM_GRADIENT
 };
 
-/* Name, text, sum, D tensors at least and at most, activation, does it use alpha and beta. */
+/* Name, text, sum, D tensors at least and at most, activation, does it use alpha and beta, is it one of the
+   few that every GPU kernel computes (ckci_k_element_few in kernels/epilogue.h). */
 #define CKCI_ELEMENTS(X)                                                                                     \
-    X(PASS, pass, ONE, 0, 0, PASS, 0, 0)                                                                     \
-    X(SCALE, scale, SCALED, 0, 0, PASS, 1, 0)                                                                \
-    X(RELU, relu, ONE, 0, 0, RELU, 0, 0)                                                                     \
-    X(CLAMP, clamp, ONE, 0, 0, CLAMP, 1, 1)                                                                  \
-    X(SIGMOID, sigmoid, ONE, 0, 0, SIGMOID, 0, 0)                                                            \
-    X(SILU, silu, ONE, 0, 0, SILU, 0, 0)                                                                     \
-    X(GELU, gelu, ONE, 0, 0, GELU, 0, 0)                                                                     \
-    X(TANH, tanh, ONE, 0, 0, TANH, 0, 0)                                                                     \
-    X(LEAKY_RELU, leaky_relu, ONE, 0, 0, LEAKY_RELU, 1, 0)                                                   \
-    X(HARDSIGMOID, hardsigmoid, ONE, 0, 0, HARDSIGMOID, 0, 0)                                                \
-    X(HARDSWISH, hardswish, ONE, 0, 0, HARDSWISH, 0, 0)                                                      \
-    X(BILINEAR, bilinear, BILINEAR, 1, 1, PASS, 1, 1)                                                        \
-    X(SCALE_ADD, scale_add, SCALE_ADD, 1, 1, PASS, 1, 0)                                                     \
-    X(BIAS, bias, ADD, 1, 1, PASS, 0, 0)                                                                     \
-    X(BIAS_RELU, bias_relu, ADD, 1, 1, RELU, 0, 0)                                                           \
-    X(BIAS_RESIDUAL_RELU, bias_residual_relu, ADD, 2, 2, RELU, 0, 0)                                         \
-    X(ADD, add, ADD, 1, 4, PASS, 0, 0)                                                                       \
-    X(ADD_RELU, add_relu, ADD, 1, 4, RELU, 0, 0)                                                             \
-    X(BIAS_SILU, bias_silu, ADD, 1, 1, SILU, 0, 0)                                                           \
-    X(BIAS_GELU, bias_gelu, ADD, 1, 1, GELU, 0, 0)                                                           \
-    X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0)                                                 \
-    X(SCALE_SHIFT, scale_shift, AFFINE, 2, 2, PASS, 0, 0)                                                    \
-    X(SCALE_SHIFT_RELU, scale_shift_relu, AFFINE, 2, 2, RELU, 0, 0)                                          \
-    X(ACCUMULATE, accumulate, ADD, 0, 0, PASS, 0, 0)                                                         \
-    X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0)                                                        \
-    X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1)                                                     \
-    X(SIGMOID_BWD, sigmoid_bwd, GRADIENT, 1, 1, SIGMOID, 0, 0)                                               \
-    X(SILU_BWD, silu_bwd, GRADIENT, 1, 1, SILU, 0, 0)                                                        \
-    X(GELU_BWD, gelu_bwd, GRADIENT, 1, 1, GELU, 0, 0)
+    X(PASS, pass, ONE, 0, 0, PASS, 0, 0, 1)                                                                  \
+    X(SCALE, scale, SCALED, 0, 0, PASS, 1, 0, 1)                                                             \
+    X(RELU, relu, ONE, 0, 0, RELU, 0, 0, 1)                                                                  \
+    X(CLAMP, clamp, ONE, 0, 0, CLAMP, 1, 1, 1)                                                               \
+    X(SIGMOID, sigmoid, ONE, 0, 0, SIGMOID, 0, 0, 1)                                                         \
+    X(SILU, silu, ONE, 0, 0, SILU, 0, 0, 1)                                                                  \
+    X(GELU, gelu, ONE, 0, 0, GELU, 0, 0, 1)                                                                  \
+    X(TANH, tanh, ONE, 0, 0, TANH, 0, 0, 0)                                                                  \
+    X(LEAKY_RELU, leaky_relu, ONE, 0, 0, LEAKY_RELU, 1, 0, 0)                                                \
+    X(HARDSIGMOID, hardsigmoid, ONE, 0, 0, HARDSIGMOID, 0, 0, 0)                                             \
+    X(HARDSWISH, hardswish, ONE, 0, 0, HARDSWISH, 0, 0, 0)                                                   \
+    X(BILINEAR, bilinear, BILINEAR, 1, 1, PASS, 1, 1, 1)                                                     \
+    X(SCALE_ADD, scale_add, SCALE_ADD, 1, 1, PASS, 1, 0, 1)                                                  \
+    X(BIAS, bias, ADD, 1, 1, PASS, 0, 0, 1)                                                                  \
+    X(BIAS_RELU, bias_relu, ADD, 1, 1, RELU, 0, 0, 1)                                                        \
+    X(BIAS_RESIDUAL_RELU, bias_residual_relu, ADD, 2, 2, RELU, 0, 0, 1)                                      \
+    X(ADD, add, ADD, 1, 4, PASS, 0, 0, 1)                                                                    \
+    X(ADD_RELU, add_relu, ADD, 1, 4, RELU, 0, 0, 1)                                                          \
+    X(BIAS_SILU, bias_silu, ADD, 1, 1, SILU, 0, 0, 0)                                                        \
+    X(BIAS_GELU, bias_gelu, ADD, 1, 1, GELU, 0, 0, 0)                                                        \
+    X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0, 0)                                              \
+    X(SCALE_SHIFT, scale_shift, AFFINE, 2, 2, PASS, 0, 0, 0)                                                 \
+    X(SCALE_SHIFT_RELU, scale_shift_relu, AFFINE, 2, 2, RELU, 0, 0, 0)                                       \
+    X(ACCUMULATE, accumulate, ADD, 0, 0, PASS, 0, 0, 1)                                                      \
+    X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0, 0)                                                     \
+    X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1, 0)                                                  \
+    X(SIGMOID_BWD, sigmoid_bwd, GRADIENT, 1, 1, SIGMOID, 0, 0, 0)                                            \
+    X(SILU_BWD, silu_bwd, GRADIENT, 1, 1, SILU, 0, 0, 0)                                                     \
+    X(GELU_BWD, gelu_bwd, GRADIENT, 1, 1, GELU, 0, 0, 0)
 
 typedef struct ckci_element_row {
     ckconv_element kind;
     const char *name, *label; /* relu, RELU */
     int32_t sum, least, most;
     ckconv_element act;
-    int32_t alpha, beta;
+    int32_t alpha, beta, few;
 } ckci_element_row;
 
 /* Row `index` of the table; NULL behind its end. */
 CKCI_FN const ckci_element_row *ckci_element_at(int32_t index)
 {
-#define CKCI_ROW(NAME, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA)                                             \
-    {CKCONV_##NAME, #TEXT, #NAME, CKCI_SUM_##SUM, LEAST, MOST, CKCONV_##ACT, ALPHA, BETA},
+#define CKCI_ROW(NAME, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA, FEW)                                        \
+    {CKCONV_##NAME, #TEXT, #NAME, CKCI_SUM_##SUM, LEAST, MOST, CKCONV_##ACT, ALPHA, BETA, FEW},
     static const ckci_element_row rows[] = {CKCI_ELEMENTS(CKCI_ROW)};
 #undef CKCI_ROW
     return index >= 0 && index < (int32_t)(sizeof rows / sizeof rows[0]) ? &rows[index] : NULL;
@@ -219,9 +220,9 @@ CKCI_FN void ckci_norm_acts(int numbers, char *text, size_t size)
         }                                                                                                    \
         return NAME##_act(CKCONV_##ACT, x, alpha, beta);                                                     \
     }
-#define ckci_element_f_row(KIND, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA)                                   \
+#define ckci_element_f_row(KIND, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA, FEW)                              \
     CKCI_ELEMENT_CASE(ckci_element_f, float, KIND, SUM, ACT)
-#define ckci_element_d_row(KIND, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA)                                   \
+#define ckci_element_d_row(KIND, TEXT, SUM, LEAST, MOST, ACT, ALPHA, BETA, FEW)                              \
     CKCI_ELEMENT_CASE(ckci_element_d, double, KIND, SUM, ACT)
 CKCI_ELEMENT(ckci_element_f, float, expf, erff, tanhf)
 CKCI_ELEMENT(ckci_element_d, double, exp, erf, tanh)

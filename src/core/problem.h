@@ -36,8 +36,9 @@ typedef union ckci_problem {
 
 struct ckci_gpu_tile;
 
-/* A question to an instance: does it fit, at what cost (CPU: vector multiply-adds; GPU: nanoseconds, as
-   gpu/costs.h counts them), with which plan members? */
+/* A question to an instance: does it fit, at what cost, with which plan members? The planner compares costs,
+   which are vector multiply-adds for a CPU. For a GPU they are what its family counts in (gpu/costs.h), which
+   is nanoseconds of a run for some only: those are in `ns`. */
 typedef struct ckci_fit {
     ckconv_plan *plan;
     const ckci_problem *p;
@@ -48,7 +49,7 @@ typedef struct ckci_fit {
     int64_t limit;                    /* workspace */
     int32_t split_k;                  /* forced, or 0 */
     double cost;
-    double real; /* GPU: nanoseconds of a run for one of cost, which is compared with its like first */
+    double ns; /* GPU: of a run; below 0: as many as cost says */
 } ckci_fit;
 
 /* Corrections of modelled times lie between these. */

@@ -1,10 +1,10 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-conv
   What convolutions share, and the kernels for any tensors (kernels/vector/: gather, weight, direct). Here a
-  problem becomes the arguments of a launch, 32-bit limits are tested, and the units of cost are set, in which
-  families are compared; also how bwd_weight is cut into parts, which long sums on matrix units need for their
-  error. It reads facts of a device and calls none. Other rooms of gpu/ build on it and know no more of the
-  runtime than ckci_launch.
+  problem becomes the arguments of a launch, 32-bit limits are tested, and the costs of those kernels counted;
+  also how bwd_weight is cut into parts, which long sums on matrix units need for their error. It reads facts
+  of a device and calls none. Other rooms of gpu/ build on it and know no more of the runtime than
+  ckci_launch.
 */
 #pragma once
 #include "core/layout.h"
@@ -17,6 +17,12 @@
    geometry and workspace. */
 CKCI_FN ckconv_status ckci_plan_part(const ckci_conv *p, const ckconv_device *device, int64_t limit, int mid,
                                      ckconv_plan *part, double *cost, ckconv_error *err);
+/* Nanoseconds that it takes. */
+CKCI_FN double ckci_part_ns(const ckconv_plan *part)
+{
+    return (double)ckci_max(part->tune[CKCI_TUNE_TIME], 0) / 1000;
+}
+
 /* Its launches. */
 CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
                                      const ckci_emitter *e, ckconv_error *err);
@@ -192,12 +198,10 @@ CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, int across, ckci_gpu_extra 
     return output ? CKCI_LINE_OUTPUT : -1;
 }
 
-/* Is the epilogue one of the few that every kernel computes? Sums with D tensors, then no activation or relu;
-   without D tensors clamp, sigmoid, silu and gelu, too. */
+/* Is the epilogue one of the few that every kernel computes? */
 CKCI_FN int ckci_few(const ckconv_element_op *op)
 {
-    const ckci_element_row *row = ckci_find_element(op->kind);
-    return row->sum <= CKCI_SUM_ADD && row->act <= (row->most ? CKCONV_RELU : CKCONV_GELU);
+    return ckci_find_element(op->kind)->few;
 }
 
 /* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it

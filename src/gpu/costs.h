@@ -5,7 +5,7 @@
   becomes that of the device by the ratio of its figures (core/target.h) to the H100's, and by the caller's
   corrections, ckconv_device.costs. For NVIDIA the ratios are 1: its tiles' slowness is in their table. No
   figure says how long a launch waits, or a block: 1 until a fit knows it. Families were measured each beside
-  its like: ckci_fit.real tells what a cost is in a run's nanoseconds.
+  its like: ckci_fit.ns tells what a run takes.
 */
 #pragma once
 #include "core/problem.h"
@@ -27,6 +27,12 @@
 
 /* Beyond all others, by which a plan still runs. */
 #define CKCI_LAST 5e10
+
+/* What a run takes, of which one of cost is `real` nanoseconds. */
+CKCI_FN double ckci_cost_ns(double cost, double real)
+{
+    return fmod(cost, CKCI_LAST) * real;
+}
 
 /* What compilers make of multiply-adds on AMD seldom pairs them: 64 in a clock whatever the data sheet. */
 #define CKCI_FMA_PLAIN 64.0

@@ -371,7 +371,8 @@ CKCI_FN ckconv_status ckci_depth_fits(const ckci_fit *f, ckconv_error *err)
 }
 
 /* What its cost counts beside those of other families if groups have several channels or channels of
-   others lie between them: these are far from depthwise's own, of which 1e4 are a microsecond on an H100. */
+   others lie between them: these are far from depthwise's own, of which 46 are a microsecond
+   (CKCI_DEPTH_REAL). */
 CKCI_FN double ckci_depth_beside(const ckci_conv *p)
 {
     const ckci_tensor *t = &p->t[p->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
@@ -394,7 +395,7 @@ CKCI_FN ckconv_status ckci_fit_depth_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_depth_any_gather(&one, &f->plan->device, f->tile, &l, &f->cost, err));
     const double beside = ckci_depth_beside(&f->p->conv);
     f->cost *= (double)launches * beside;
-    f->real = beside > 1 ? 1 : CKCI_DEPTH_REAL;
+    f->ns = ckci_cost_ns(f->cost, beside > 1 ? 1 : CKCI_DEPTH_REAL);
     ckci_plan_launch(f->plan, &l, (int32_t)launches);
     return CKCONV_OK;
 }
@@ -428,7 +429,7 @@ CKCI_FN ckconv_status ckci_fit_depth_weight(ckci_fit *f, ckconv_error *err)
                                    &f->cost, err));
     const double beside = ckci_depth_beside(&f->p->conv);
     f->cost *= (double)launches * beside;
-    f->real = beside > 1 ? 1 : CKCI_DEPTH_REAL;
+    f->ns = ckci_cost_ns(f->cost, beside > 1 ? 1 : CKCI_DEPTH_REAL);
     ckci_plan_launch(f->plan, &l, (int32_t)launches * (l.a.depth.sums ? 2 : 1));
     f->plan->split_k = l.a.depth.parts;
     f->plan->workspace_bytes = bytes;

@@ -105,6 +105,15 @@ CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
     return ckci_depth_cost(p, device, 1.5) * (timed ? slices : 4) + ckci_cost_launch(device, 160.6);
 }
 
+/* What near takes, by its cost below. */
+CKCI_FN double ckci_near_weight_ns(const ckci_conv *p, const ckconv_device *device, const ckci_matrix *m,
+                                   double cost)
+{
+    return ckci_cost_ns(cost, p->k * p->c == 1                ? CKCI_DEPTH_REAL
+                              : ckci_matrix_groups(device, m) ? 1
+                                                              : 1 / CKCI_NEAR_BESIDE);
+}
+
 /* bwd_weight; a part of the sums for each block of a slice. */
 CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                        int32_t split_k, int64_t limit, unsigned char *ws, ckci_matrix *m,
@@ -453,6 +462,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
                                     &f->cost, err));
     } else {
         f->cost += more;
+    }
+    if (f->tile->form == CKCI_TILE_NEAR) {
+        f->ns = ckci_near_weight_ns(&f->p->conv, device, &m, f->cost);
     }
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold + ckci_bias_apart(&m));
     f->plan->tune[CKCI_TUNE_BIAS] = m.bias + ckci_bias_apart(&m);

@@ -3,7 +3,7 @@
   Small groups: blocks of 16 or 32 channels, 64 side by side; see ckci_k_near in kernels/matrix. Groups that
   do not fill a block are merged, with zeros between them. It chooses the regions of positions that blocks
   walk over: as large as LDS holds with two blocks on a compute unit, and as many as keep all of them busy.
-  Costs are nanoseconds.
+  Costs are nanoseconds times CKCI_NEAR_BESIDE.
 */
 #pragma once
 #include "gpu/matrix.h"
@@ -353,7 +353,9 @@ CKCI_FN ckconv_status ckci_fit_matrix_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_matrix_either(&f->p->conv, &f->plan->device, f->family, f->tile, f->limit, NULL, &m,
                                 &f->cost, err));
-    f->real = f->tile->form == CKCI_TILE_NEAR ? 1 / CKCI_NEAR_BESIDE : 1;
+    if (f->tile->form == CKCI_TILE_NEAR) {
+        f->ns = ckci_cost_ns(f->cost - m.packing, 1 / CKCI_NEAR_BESIDE) + m.packing;
+    }
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m));
     f->plan->split_k = m.split > 1 ? m.split : 1;
     f->plan->workspace_bytes = m.bytes;

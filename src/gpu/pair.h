@@ -124,7 +124,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
     if (bytes > f->limit) {
         return ckci_over_limit("unfused, mid alone", bytes, err);
     }
-    f->cost = ckci_cost_launch(&f->plan->device, CKCI_UNFUSED_MORE);
+    f->ns = f->cost = ckci_cost_launch(&f->plan->device, CKCI_UNFUSED_MORE);
     for (int i = 0; i < 2; i++) {
         ckconv_plan one;
         double cost;
@@ -137,6 +137,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
             memory += ckci_cost_bytes(&f->plan->device, all, 20);
         }
         f->cost += cost > memory ? cost : memory;
+        f->ns += ckci_part_ns(&one) > memory ? ckci_part_ns(&one) : memory;
         f->plan->tune[CKCI_TUNE_FIRST + i] = one.instance;
         f->plan->grid[0] = one.grid[0];
         f->plan->block[0] = one.block[0];

@@ -134,6 +134,7 @@ CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_find_patches(&f->p->conv, f->limit, NULL, &r, err));
     CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
     f->cost += ckci_patches_cost(&r, device);
+    f->ns = ckci_part_ns(&one) + ckci_patches_cost(&r, device);
     f->plan->grid[0] = one.grid[0];
     f->plan->block[0] = one.block[0];
     f->plan->workspace_bytes = r.bytes + one.workspace_bytes;

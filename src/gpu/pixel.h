@@ -83,7 +83,7 @@ CKCI_FN ckconv_status ckci_fit_pixel(ckci_fit *f, ckconv_error *err)
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_pixel(&f->p->conv, &f->plan->device, &l, &f->cost, err));
-    f->real = CKCI_FMA_NS / (f->plan->op == CKCONV_BWD_DATA ? 300 : 130);
+    f->ns = ckci_cost_ns(f->cost, CKCI_FMA_NS / (f->plan->op == CKCONV_BWD_DATA ? 300 : 130));
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }

@@ -147,6 +147,7 @@ CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_cut_filter(p, &s, err));
     CKCI_TRY(ckci_place_sections(p, f->limit, NULL, &s, err));
     f->cost = 1; /* as long as the whole is no reason to cut it */
+    f->ns = 0;
     for (int64_t at = 0; at < s.all; at++) {
         ckconv_plan one;
         double cost = 0;
@@ -155,10 +156,13 @@ CKCI_FN ckconv_status ckci_fit_sections(ckci_fit *f, ckconv_error *err)
             more = ckci_max(more, one.workspace_bytes);
             f->plan->grid[0] = one.grid[0];
             f->plan->block[0] = one.block[0];
+            f->cost += cost;
+            f->ns += ckci_part_ns(&one);
         }
-        f->cost += cost;
     }
-    f->cost += s.sums.bytes > 0 ? ckci_move_cost(&f->plan->device, (double)s.sums.bytes) : 0;
+    const double move = s.sums.bytes > 0 ? ckci_move_cost(&f->plan->device, (double)s.sums.bytes) : 0;
+    f->cost += move;
+    f->ns += move;
     f->plan->workspace_bytes = s.sums.bytes + more; /* sections use the rest, one after the other */
     return CKCONV_OK;
 }

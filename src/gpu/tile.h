@@ -390,7 +390,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_make_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
     CKCI_TRY(
         ckci_tile_parts(&f->p->conv, &f->plan->device, f->tile, 0, f->limit, NULL, &l, &sums, &f->cost, err));
-    f->real = ckci_fma_real(&f->plan->device);
+    f->ns = ckci_cost_ns(f->cost, ckci_fma_real(&f->plan->device));
     ckci_plan_launch(f->plan, &l, sums.bytes > 0 ? 2 : 1);
     f->plan->split_k = sums.bytes > 0 ? l.a.conv.split : 1;
     f->plan->workspace_bytes = sums.bytes;
@@ -429,7 +429,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_weight(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_direct_takes(f, err));
     CKCI_TRY(ckci_make_weight(&f->p->conv, &f->plan->device, f->tile, f->split_k, f->limit, &l, &bytes,
                               &f->cost, err));
-    f->real = ckci_fma_real(&f->plan->device);
+    f->ns = ckci_cost_ns(f->cost, ckci_fma_real(&f->plan->device));
     ckci_plan_launch(f->plan, &l, l.a.conv.split > 1 ? 2 : 1);
     f->plan->split_k = l.a.conv.split;
     f->plan->workspace_bytes = bytes;

@@ -418,7 +418,9 @@ CKCI_FN ckconv_status ckci_fit_bias(ckci_fit *f, ckconv_error *err)
     if (plan->engine == CKCONV_ENGINE_GPU) {
         ckci_gpu_bias k;
         CKCI_TRY(ckci_make_gpu_bias(p, &plan->device, f->limit, &k, &bytes, &grid, err));
-        f->cost += plan->tune[CKCI_TUNE_BIAS] ? 0 : ckci_gpu_bias_cost(p, &plan->device);
+        const double apart = plan->tune[CKCI_TUNE_BIAS] ? 0 : ckci_gpu_bias_cost(p, &plan->device);
+        f->cost += apart;
+        f->ns += apart;
     }
 #if CKCI_HAS_CPU
     if (plan->engine == CKCONV_ENGINE_CPU) {

@@ -288,7 +288,7 @@ CKCI_FN int64_t ckci_expect(const ckconv_plan *plan, const ckci_fit *f)
 {
     double ns = -1;
     if (plan->engine == CKCONV_ENGINE_GPU) {
-        ns = fmod(f->cost, CKCI_LAST) * f->real;
+        ns = f->ns;
     } else if (plan->engine == CKCONV_ENGINE_CPU) {
         ns = f->cost * 20000 / (double)CKCI_THREAD_COST / (double)ckci_max(plan->device.threads, 1);
     }
@@ -342,7 +342,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
         f.limit = ckci_plan_limit(plan);
         f.split_k = o->split_k;
         f.cost = 0;
-        f.real = 1;
+        f.ns = -1;
         if (instance->fit(&f, why) != CKCONV_OK) {
             ckci_keep_reason(why, now, &rank, &reason);
             continue;
@@ -355,6 +355,7 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
                 continue;
             }
         }
+        f.ns = f.ns < 0 ? ckci_cost_ns(f.cost, 1) : f.ns;
         if (ckci_fit_bias(&f, why) != CKCONV_OK) {
             ckci_keep_reason(why, now, &rank, &reason);
             continue;
