@@ -19,6 +19,7 @@ type of the sums, and every storage type is converted when it is loaded)
                        filters by strips, matrix_near_deep_Q: of filters of several planes;
                        matrix_near_weight_Q: bwd_weight
     matrix_stem_OP     first layers: few channels, channels last
+    matrix_pointwise_C fwd, bwd_data of one tap, channels last: a reduction of up to C channels
     matrix_whole_R     fwd, bwd_data in i8
     matrix_single_R    fwd, bwd_data in f32 (CDNA) and tf32; matrix_single_weight_R: bwd_weight
     matrix_double_R    fwd, bwd_data in f64; matrix_double_weight_R: bwd_weight
@@ -9584,6 +9585,493 @@ template <class U, int NVIDIA> struct ckci_k_stem_weight_of {
 
 template <template <class, int> class Body> struct ckci_k_resident<ckci_k_stem<Body>> {
     enum { BLOCKS = 2 };
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-matrix-pointwise
+  fwd and bwd_data of one tap and few channels, whose time is that of their bytes. The weights lie in LDS for
+  as long as a block lives; its waves go their own ways, without a barrier: each loads positions from memory
+  as operands of the matrix unit, all channels of them, multiplies them with 32 columns of weights after the
+  other, and stores its sums from registers. Nothing but weights passes through LDS, and as many loads are
+  under way as registers hold.
+      rows, columns, reduction    fwd N * space, K, C    bwd_data N * space, C, K
+  The order of the reduction inside 32 channels is free, and so is that of columns in a product: each lane
+  loads 16 bytes of a position, and gets sums of eight or sixteen neighbouring columns of one.
+*/
+/* ---- The units. A wave multiplies POSITIONS positions by 32 columns, 32 channels of each at a time. Its
+   operand of positions is LOADS chunks of eight channels for each lane, chunk(i) of position(i); that of
+   weights WEIGHTS chunks, weight_chunk(i) of column weight_column(i). A lane's sums are LINES lines of eight
+   columns: take() copies one, of position line_position(l), from column line_column(l) on. */
+#if defined(CKCI_K_MMA)
+/* NVIDIA: positions are the rows of products of 16 x 8. A chunk's four words are places of two products. */
+struct ckci_k_point_mma {
+    enum { WAVE = 32, POSITIONS = 16, LOADS = 2, WEIGHTS = 4, LINES = 2, NVIDIA = 1 };
+    struct sums {
+        float v[16];
+    };
+
+    static CKCI_K_MEMBER int position(int i)
+    {
+        return (int)threadIdx.x % 32 / 4 + 8 * i;
+    }
+
+    static CKCI_K_MEMBER int chunk(int)
+    {
+        return (int)threadIdx.x % 4;
+    }
+
+    static CKCI_K_MEMBER int weight_column(int i)
+    {
+        return (int)threadIdx.x % 32 / 8 * 8 + 2 * i + (int)threadIdx.x / 4 % 2;
+    }
+
+    static CKCI_K_MEMBER int weight_chunk(int)
+    {
+        return (int)threadIdx.x % 4;
+    }
+
+    template <class T>
+    static CKCI_K_MEMBER void multiply(sums &d, const ckci_k_uint4 (&x)[LOADS],
+                                       const ckci_k_uint4 (&w)[WEIGHTS])
+    {
+        const ckci_k_uint4 first = {x[0].x, x[1].x, x[0].y, x[1].y},
+                           second = {x[0].z, x[1].z, x[0].w, x[1].w};
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            ckci_k_mma::half<T>(d.v + 4 * j, first, w[j].x, w[j].y);
+            ckci_k_mma::half<T>(d.v + 4 * j, second, w[j].z, w[j].w);
+        }
+    }
+
+    static CKCI_K_MEMBER void clear(sums &d)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < 16; i++) {
+            d.v[i] = 0;
+        }
+    }
+
+    static CKCI_K_MEMBER int line_position(int l)
+    {
+        return position(l);
+    }
+
+    static CKCI_K_MEMBER int line_column(int)
+    {
+        return (int)threadIdx.x % 4 * 8;
+    }
+
+    static CKCI_K_MEMBER void take(const sums &d, int l, float (&v)[8])
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            v[i] = d.v[i / 2 * 4 + 2 * l + i % 2];
+        }
+    }
+};
+#endif
+
+#if defined(CKCI_K_MFMA)
+/* CDNA: positions are the columns of products of 32 x 32; a lane's 16 sums are neighbours. */
+struct ckci_k_point_mfma {
+    enum { WAVE = 64, POSITIONS = 32, LOADS = 2, WEIGHTS = 2, LINES = 2, NVIDIA = 0 };
+    typedef ckci_k_mfma::sums sums;
+
+    static CKCI_K_MEMBER int half()
+    {
+        return (int)threadIdx.x % 64 / 32;
+    }
+
+    static CKCI_K_MEMBER int position(int)
+    {
+        return (int)threadIdx.x % 32;
+    }
+
+    static CKCI_K_MEMBER int chunk(int i)
+    {
+        return 2 * i + half();
+    }
+
+    /* row 8 * a + 4 * b + c of a product: column 16 * b + 4 * a + c */
+    static CKCI_K_MEMBER int weight_column(int)
+    {
+        const int row = (int)threadIdx.x % 32;
+        return row / 4 % 2 * 16 + row / 8 * 4 + row % 4;
+    }
+
+    static CKCI_K_MEMBER int weight_chunk(int i)
+    {
+        return chunk(i);
+    }
+
+    template <class T>
+    static CKCI_K_MEMBER void multiply(sums &d, const ckci_k_uint4 (&x)[LOADS],
+                                       const ckci_k_uint4 (&w)[WEIGHTS])
+    {
+        ckci_k_mfma::multiply<T>(d, w[0], x[0]);
+        ckci_k_mfma::multiply<T>(d, w[1], x[1]);
+    }
+
+    static CKCI_K_MEMBER void clear(sums &d)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < 16; i++) {
+            d.v[i] = 0;
+        }
+    }
+
+    static CKCI_K_MEMBER int line_position(int)
+    {
+        return position(0);
+    }
+
+    static CKCI_K_MEMBER int line_column(int l)
+    {
+        return half() * 16 + l * 8;
+    }
+
+    static CKCI_K_MEMBER void take(const sums &d, int l, float (&v)[8])
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            v[i] = d.v[l * 8 + i];
+        }
+    }
+};
+#endif
+
+#if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
+/* RDNA: positions are the columns of products of 16 x 16, two of them; a lane has eight neighbouring sums of
+   each. Before gfx12 both halves of a wave hold the same places. */
+template <int GFX> struct ckci_k_point_wmma {
+    enum {
+        WAVE = 32,
+        POSITIONS = 16,
+        LOADS = GFX == 11 ? 4 : 2,
+        WEIGHTS = 2 * LOADS,
+        LINES = 2,
+        NVIDIA = 0,
+        EACH = LOADS / 2 /* chunks of a product */
+    };
+    typedef ckci_k_wmma<GFX> unit;
+    struct sums {
+        typename unit::sums v[2];
+    };
+
+    static CKCI_K_MEMBER int half()
+    {
+        return (int)threadIdx.x % 32 / 16;
+    }
+
+    static CKCI_K_MEMBER int position(int)
+    {
+        return (int)threadIdx.x % 16;
+    }
+
+    static CKCI_K_MEMBER int chunk(int i)
+    {
+        return GFX == 11 ? i : 2 * i + half();
+    }
+
+    static CKCI_K_MEMBER int weight_column(int i)
+    {
+        const int row = (int)threadIdx.x % 16;
+        return i / LOADS * 16 + (GFX == 11 ? row % 2 * 8 + row / 2 : row);
+    }
+
+    static CKCI_K_MEMBER int weight_chunk(int i)
+    {
+        return chunk(i % LOADS);
+    }
+
+    template <class T>
+    static CKCI_K_MEMBER void multiply(sums &d, const ckci_k_uint4 (&x)[LOADS],
+                                       const ckci_k_uint4 (&w)[WEIGHTS])
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            typename unit::operand a, b;
+            CKCI_K_UNROLL(2)
+            for (int e = 0; e < EACH; e++) {
+                a.v[e] = w[i / 2 * LOADS + i % 2 * EACH + e];
+                b.v[e] = x[i % 2 * EACH + e];
+            }
+            unit::template multiply<T>(d.v[i / 2], a, b);
+        }
+    }
+
+    static CKCI_K_MEMBER void clear(sums &d)
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < 16; i++) {
+            d.v[i / 8].v[i % 8] = 0;
+        }
+    }
+
+    static CKCI_K_MEMBER int line_position(int)
+    {
+        return position(0);
+    }
+
+    static CKCI_K_MEMBER int line_column(int l)
+    {
+        return l * 16 + half() * 8;
+    }
+
+    static CKCI_K_MEMBER void take(const sums &d, int l, float (&v)[8])
+    {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            v[i] = d.v[l].v[i];
+        }
+    }
+};
+#endif
+
+/* ---- The kernel: TILES times POSITIONS positions of a wave at a time, up to STEPS times 32 channels. */
+template <class U, int TILES, int STEPS> struct ckci_k_pointwise {
+    enum {
+        WAVES = 256 / U::WAVE,
+        AHEAD = STEPS * U::LOADS <= 16 /* the next tile is on its way while one is multiplied and stored */
+    };
+    struct lds {
+        alignas(16) unsigned char weights[CKCI_POINTWISE_LDS(U::NVIDIA)];
+    };
+
+    /* Where chunk `chunk` of column `column` lies: rows of `pitch` bytes, a multiple of 128, chunks of each
+       eight exchanged so that neither stores nor loads of neighbouring lanes meet in the banks. */
+    static CKCI_K_MEMBER int32_t spot(int32_t pitch, int32_t column, int32_t chunk)
+    {
+        const int32_t turn = (column & 1) << 2 | (column >> 1 & 3);
+        return column * pitch + (chunk ^ turn ^ ((column >> 3 ^ column >> 4) & 1) << 1) * 16;
+    }
+
+    /* A chunk of memory, or zeros. */
+    static CKCI_K_MEMBER ckci_k_uint4 some(const unsigned char *from, bool good)
+    {
+        ckci_k_uint4 v = {0, 0, 0, 0};
+        if (good) {
+            v = *(const ckci_k_uint4 *)from;
+        }
+        return v;
+    }
+
+    /* Weights as rows of columns, zeros behind both ends. A thread's loads are under way together, EACH of
+       them. */
+    static CKCI_K_MEMBER void fill(const ckci_gpu_conv &p, lds &m)
+    {
+        enum { EACH = 8 };
+        const int32_t pitch = p.as.point.pitch, chunks = pitch / 16, columns = (p.columns + 31) / 32 * 32,
+                      pairs = chunks * 4;
+        if (p.b_red == 1) {
+            CKCI_K_UNROLL(1)
+            for (int32_t first = (int32_t)threadIdx.x; first < columns * chunks; first += 256 * EACH) {
+                ckci_k_uint4 v[EACH];
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < EACH; i++) {
+                    const int32_t e = first + i * 256, column = ckci_k_divide(e, p.as.point.by_chunks),
+                                  chunk = e - column * chunks;
+                    v[i] = some(p.b.p + CKCI_K_HALF * (column * p.b_column + chunk * 8),
+                                column < p.columns && chunk * 8 < p.red);
+                }
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < EACH; i++) {
+                    const int32_t e = first + i * 256, column = ckci_k_divide(e, p.as.point.by_chunks),
+                                  chunk = e - column * chunks;
+                    if (column < columns) {
+                        *(ckci_k_uint4 *)(m.weights + spot(pitch, column, chunk)) = v[i];
+                    }
+                }
+            }
+            return;
+        }
+        /* turned: two rows of eight columns become a word of each */
+        CKCI_K_UNROLL(1)
+        for (int32_t first = (int32_t)threadIdx.x; first < columns / 8 * pairs; first += 128 * EACH) {
+            ckci_k_uint4 v[EACH];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < EACH; i++) {
+                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e, p.as.point.by_pairs),
+                              row = (e - eight * pairs) * 2 + i % 2;
+                v[i] = some(p.b.p + CKCI_K_HALF * (row * p.b_red + eight * 8),
+                            eight * 8 < p.columns && row < p.red);
+            }
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < EACH; i += 2) {
+                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e, p.as.point.by_pairs),
+                              pair = e - eight * pairs;
+                if (eight * 8 < columns) {
+                    turn(m, pitch, eight * 8, pair, v[i], v[i + 1]);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void turn(lds &m, int32_t pitch, int32_t column, int32_t pair, const ckci_k_uint4 &x,
+                                   const ckci_k_uint4 &y)
+    {
+        const uint32_t low[4] = {x.x, x.y, x.z, x.w}, high[4] = {y.x, y.y, y.z, y.w};
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            const uint32_t word = i % 2 ? low[i / 2] >> 16 | (high[i / 2] & 0xffff0000u)
+                                        : (low[i / 2] & 0xffffu) | high[i / 2] << 16;
+            *(uint32_t *)(m.weights + spot(pitch, column + i, pair / 4) + pair % 4 * 4) = word;
+        }
+    }
+
+    /* What a lane holds of a tile. */
+    struct positions {
+        ckci_k_uint4 v[TILES][STEPS][U::LOADS];
+
+        CKCI_K_MEMBER void load(const ckci_gpu_conv &p, int32_t row0)
+        {
+            const unsigned char *from = p.a.p + CKCI_K_HALF * (row0 * p.a.stride[5]);
+            const int32_t pitch = CKCI_K_HALF * (int32_t)p.a.stride[5], rows = p.rows - row0;
+            CKCI_K_UNROLL(8)
+            for (int t = 0; t < TILES; t++) {
+                CKCI_K_UNROLL(8)
+                for (int s = 0; s < STEPS; s++) {
+                    CKCI_K_UNROLL(4)
+                    for (int i = 0; i < U::LOADS; i++) {
+                        const int32_t row = t * U::POSITIONS + U::position(i), chunk = s * 4 + U::chunk(i);
+                        v[t][s][i] = some(from + (row * pitch + chunk * 16), row < rows && chunk * 8 < p.red);
+                    }
+                }
+            }
+        }
+    };
+
+    template <class T> static CKCI_K_MEMBER void loop(const ckci_gpu_conv &p, lds &m)
+    {
+        const int32_t steps = (p.red + 31) / 32, wave = (int32_t)threadIdx.x / U::WAVE;
+        int32_t work = ckci_k_same((int32_t)blockIdx.x * WAVES + wave);
+        positions x, next;
+        if (AHEAD && work < p.work) {
+            x.load(p, work * (TILES * U::POSITIONS));
+        }
+        fill(p, m);
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (; work < p.work; work += p.workers) {
+            const int32_t row0 = work * (TILES * U::POSITIONS);
+            if (!AHEAD) {
+                x.load(p, row0);
+            } else if (work + p.workers < p.work) {
+                next.load(p, row0 + p.workers * (TILES * U::POSITIONS));
+            }
+            tile<T>(p, m, x, row0, steps);
+            if (AHEAD) {
+                x = next;
+            }
+        }
+    }
+
+    template <class T>
+    static CKCI_K_MEMBER void tile(const ckci_gpu_conv &p, const lds &m, const positions &x, int32_t row0,
+                                   int32_t steps)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t column0 = 0; column0 < p.columns; column0 += 32) {
+            typename U::sums d[TILES];
+            CKCI_K_UNROLL(8)
+            for (int t = 0; t < TILES; t++) {
+                U::clear(d[t]);
+            }
+            CKCI_K_UNROLL(8)
+            for (int s = 0; s < STEPS; s++) {
+                if (STEPS == 1 || s < steps) {
+                    ckci_k_uint4 w[U::WEIGHTS];
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < U::WEIGHTS; i++) {
+                        const int32_t column = column0 + U::weight_column(i),
+                                      chunk = s * 4 + U::weight_chunk(i);
+                        w[i] = *(const ckci_k_uint4 *)(m.weights + spot(p.as.point.pitch, column, chunk));
+                    }
+                    CKCI_K_UNROLL(8)
+                    for (int t = 0; t < TILES; t++) {
+                        U::template multiply<T>(d[t], x.v[t][s], w);
+                    }
+                }
+            }
+            CKCI_K_UNROLL(8)
+            for (int t = 0; t < TILES; t++) {
+                CKCI_K_UNROLL(2)
+                for (int l = 0; l < U::LINES; l++) {
+                    const int32_t row = row0 + t * U::POSITIONS + U::line_position(l),
+                                  column = column0 + U::line_column(l);
+                    float v[8];
+                    U::take(d[t], l, v);
+                    if (row < p.rows && column < p.columns) {
+                        write(p.o, v, row, column);
+                    }
+                }
+            }
+        }
+    }
+
+    /* Eight sums of a position, of channel `column` and those behind it. */
+    static CKCI_K_MEMBER void write(const ckci_gpu_target &target, float (&v)[8], int32_t row, int32_t column)
+    {
+        const ckci_gpu_target &o = ckci_k_late(target);
+        unsigned char *to = o.t.p + ckci_k_size(o.t.dtype) * (row * o.t.stride[5] + column);
+        if (o.form != CKCI_FORM_STORE) {
+            ckci_k_epilogue<8>(o, v, to, column);
+        }
+        uint32_t w[8];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            w[i] = ckci_k_bits(v[i]);
+        }
+        if (o.t.dtype == CKCONV_F32) {
+            const ckci_k_uint4 low = {w[0], w[1], w[2], w[3]}, high = {w[4], w[5], w[6], w[7]};
+            ((ckci_k_uint4 *)to)[0] = low;
+            ((ckci_k_uint4 *)to)[1] = high;
+            return;
+        }
+        const ckci_k_uint4 packed = {ckci_k_two(o.t.dtype, w[0], w[1]), ckci_k_two(o.t.dtype, w[2], w[3]),
+                                     ckci_k_two(o.t.dtype, w[4], w[5]), ckci_k_two(o.t.dtype, w[6], w[7])};
+        *(ckci_k_uint4 *)to = packed;
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        if (CKCI_K_BF16(p.a.dtype != CKCONV_F16)) {
+            loop<ckci_k_bf16>(p, m);
+        } else {
+            loop<ckci_k_f16>(p, m);
+        }
+    }
+};
+
+/* With the unit of the target. */
+template <int TILES, int STEPS> struct ckci_k_matrix_pointwise {
+#if defined(CKCI_SIMULATOR)
+    template <class U> using on = ckci_k_pointwise<U, TILES, STEPS>;
+    typedef ckci_k_by_unit<on<ckci_k_point_mfma>, on<ckci_k_point_wmma<11>>, on<ckci_k_point_wmma<12>>,
+                           on<ckci_k_point_mma>>
+        body;
+#elif defined(CKCI_K_MFMA)
+    typedef ckci_k_pointwise<ckci_k_point_mfma, TILES, STEPS> body;
+#elif defined(CKCI_K_WMMA)
+    typedef ckci_k_pointwise<ckci_k_point_wmma<11>, TILES, STEPS> body;
+#elif defined(CKCI_K_WMMA12)
+    typedef ckci_k_pointwise<ckci_k_point_wmma<12>, TILES, STEPS> body;
+#elif defined(CKCI_K_MMA)
+    typedef ckci_k_pointwise<ckci_k_point_mma, TILES, STEPS> body;
+#else
+    typedef ckci_k_nothing body;
+#endif
+    typedef typename body::lds lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        body::run(p, m);
+    }
+};
+
+template <int TILES, int STEPS> struct ckci_k_resident<ckci_k_matrix_pointwise<TILES, STEPS>> {
+    enum { BLOCKS = STEPS > 4 ? 1 : 2 };
 };
 
 

@@ -69,6 +69,7 @@ extern "C" {
 #include "gpu/matrix.h"
 #include "gpu/near.h"
 #include "gpu/stem.h"
+#include "gpu/pointwise.h"
 #include "gpu/matrix_weight.h"
 #include "gpu/sums.h"
 #include "gpu/tile.h"

@@ -320,8 +320,12 @@
 #undef LIE
 #pragma push_macro("LINE")
 #undef LINE
+#pragma push_macro("LINES")
+#undef LINES
 #pragma push_macro("LOADED")
 #undef LOADED
+#pragma push_macro("LOADS")
+#undef LOADS
 #pragma push_macro("LONG")
 #undef LONG
 #pragma push_macro("LOOPS")
@@ -668,6 +672,8 @@
 #undef WEI1
 #pragma push_macro("WEIGHT")
 #undef WEIGHT
+#pragma push_macro("WEIGHTS")
+#undef WEIGHTS
 #pragma push_macro("WEIGHT_DEPTH_")
 #undef WEIGHT_DEPTH_
 #pragma push_macro("WEIGHT_F32")

@@ -1040,6 +1040,88 @@ static void part_planes(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
+  points: layers of one tap whose weights stay in LDS, by the instances for them alone. Reductions that end
+  inside 32 channels and on them, of each kernel; columns that end inside 32; fewer positions than a wave
+  takes, more than all waves of one unit (CKCONV_SIM_UNITS) take at a time; one, two and three axes
+*/
+static const block_case points[] = {
+    {2, 1, 2, 16, 16, {1, 1, 0}, {7, 9, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 1, 8, 8, {1, 1, 0}, {3, 1, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 3, 72, 40, {1, 0, 0}, {37, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {3, 1, 2, 24, 144, {1, 1, 1}, {2, 5, 6}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 1, 64, 160, {1, 1, 0}, {5, 8, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 1, 56, 256, {1, 0, 0}, {45, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 2, 16, 8, {1, 0, 0}, {1700, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+};
+
+/* Rows, images and pixels further apart than they must be: even, or nearly so, which pointwise refuses. */
+static void spread_pixels(ckconv_tensor *t, const ckconv_conv_desc *d, int64_t channels, int even)
+{
+    int64_t step = channels + 16;
+    for (int axis = d->ndim - 1; axis >= 0; axis--) {
+        t->stride[3 + axis] = step;
+        step *= d->input[axis];
+    }
+    t->layout = CKCONV_STRIDED;
+    t->stride[2] = 1;
+    t->stride[0] = channels;
+    t->stride[1] = step + (even ? 0 : 8);
+}
+
+static void part_points(void)
+{
+    /* as they are read, and f32 results */
+    static const ckconv_dtype kinds[4][2] = {{CKCONV_F16, CKCONV_F16},
+                                             {CKCONV_BF16, CKCONV_BF16},
+                                             {CKCONV_F16, CKCONV_F32},
+                                             {CKCONV_BF16, CKCONV_F32}};
+    const int count = (int)(sizeof points / sizeof points[0]);
+    const long before = runs;
+    const long problems_before = problems;
+    int refused = 0;
+    for (int i = 0; i < count * 2 * 4 * 3; i++) {
+        const block_case *b = &points[i % count];
+        const int back = i / count % 2, kind = i / count / 2 % 4, way = i / count / 8;
+        const ckconv_op op = back ? CKCONV_BWD_DATA : CKCONV_FWD;
+        naive_case c;
+        ckconv_plan plan;
+        ckconv_options options;
+        ckconv_conv_desc d;
+        test_rng r = test_seed((uint64_t)i + 66);
+        if (test_thin() && (i + i / 7 + test_thin_turn()) % (lean > 1 ? 4 : 2) != 0) {
+            continue;
+        }
+        memset(&options, 0, sizeof options);
+        options.engine = test_engine();
+        set_block(&d, b);
+        d.in.dtype = d.wei.dtype = d.out.dtype = kinds[kind][0];
+        (back ? &d.in : &d.out)->dtype = kinds[kind][1];
+        set_elements(&d, op, way == 1 ? 2 : 0, &r);
+        const int uneven = way == 2 && i % 4 == 3 && b->n > 1;
+        if (way == 2) {
+            spread_pixels(&d.in, &d, d.c, !uneven);
+            spread_pixels(&d.out, &d, d.k, 1);
+        }
+        naive_make(&c, op, &d, 0);
+        fill_case(&c, (uint64_t)i + 4900001u);
+        problems++;
+        if (naive_plan(&c, &plan, &options, &devices[0])) {
+            for (int32_t j = 0; j < ckconv_instance_count(); j++) {
+                if (strstr(ckconv_instance_name(j), "_pointwise") != NULL && ckconv_instance_does(j, op)) {
+                    const long was = runs;
+                    run_instance(&c, &plan, j, 1);
+                    refused += uneven && runs > was;
+                }
+            }
+        }
+        naive_free(&c);
+    }
+    test.plan = NULL;
+    CHECK_MSG(refused == 0, "pointwise took pixels that do not follow each other");
+    printf("points: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+}
+
+/*------------------------------------------------------------------------------------------------------------
   filters: more taps than a GPU's tiles take, with sections that end early, that lie on padding alone, that
   step, that are dilated, of several groups, of phases with few enough taps; filters that step by their own
   size, whose patches become rows: pixels that are left over, odd channels, one axis; and spaces of one pixel:
@@ -1189,8 +1271,8 @@ static void check_executed(void)
     }
 }
 
-/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides, planes, filters or wide,
-   runs that part alone. */
+/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides, planes, points, filters or
+   wide, runs that part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -1230,6 +1312,9 @@ int main(int argc, char **argv)
     }
     if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "planes") == 0)) {
         part_planes();
+    }
+    if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "points") == 0)) {
+        part_points();
     }
     if (strcmp(only, "") == 0 || strcmp(only, "filters") == 0) {
         part_filters();

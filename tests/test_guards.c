@@ -174,6 +174,7 @@ static const int64_t conv_rows[][8] = {
     {8, 2, 32, 32, 3, 14, 1, 2},   {8, 2, 32, 32, 3, 8, 1, 3},   {64, 4, 1, 1, 5, 28, 2, 2},
     {64, 4, 1, 1, 3, 64, 1, 2},    {2, 4, 1, 1, 5, 40, 1, 2},    {2, 4, 1, 1, 3, 40, 1, 2},
     {64, 4, 1, 1, 3, 14, 1, 2},    {8, 4, 16, 16, 3, 14, 2, 2},  {8, 2, 1, 1, 5, 4000, 1, 2},
+    {1, 8, 40, 160, 1, 28, 1, 2},
 };
 enum { CONVS = (int)(sizeof conv_rows / sizeof conv_rows[0]) };
 
@@ -866,6 +867,9 @@ static void test_kernels(void)
         "gfx942 gpu_mfma_bwd_weight_near 8 2 32 32 3 14 1 2 bwd_weight f16 last matrix_near_weight_32",
         "gfx942 gpu_mfma_fwd_stem 1 8 64 3 7 64 2 2 fwd f16 last matrix_stem_fwd",
         "gfx942 gpu_mfma_bwd_weight_stem 1 8 64 3 7 64 2 2 bwd_weight f16 last matrix_stem_bwd_weight",
+        "gfx942 gpu_mfma_fwd_pointwise 1 8 64 16 1 28 1 2 fwd f16 last matrix_pointwise_32",
+        "gfx942 gpu_mfma_bwd_data_pointwise 1 8 64 32 1 28 1 2 bwd_data f16 last matrix_pointwise_128",
+        "gfx942 gpu_mfma_fwd_pointwise 1 8 40 160 1 28 1 2 fwd f16 last matrix_pointwise_256",
         "gfx1201 gpu_wmma_fwd_near 8 2 16 16 3 14 1 2 fwd f16 last matrix_near_down_16",
         "gfx1201 gpu_wmma_bwd_data_near 8 2 32 32 3 14 1 2 bwd_data f16 last matrix_near_down_32",
         "gfx1201 gpu_wmma_fwd_near 8 2 16 16 3 14 2 2 fwd f16 last matrix_near_16",
@@ -876,6 +880,9 @@ static void test_kernels(void)
         "gfx1201 gpu_wmma_bwd_weight_near 8 2 32 32 3 14 1 2 bwd_weight f16 last matrix_near_weight_32",
         "gfx1201 gpu_wmma_fwd_stem 1 8 64 3 7 64 2 2 fwd f16 last matrix_stem_fwd",
         "gfx1201 gpu_wmma_bwd_weight_stem 1 8 64 3 7 64 2 2 bwd_weight f16 last matrix_stem_bwd_weight",
+        "gfx1201 gpu_wmma_fwd_pointwise 1 8 64 16 1 28 1 2 fwd f16 last matrix_pointwise_32",
+        "gfx1201 gpu_wmma_bwd_data_pointwise 1 8 64 32 1 28 1 2 bwd_data f16 last matrix_pointwise_128",
+        "gfx1201 gpu_wmma_fwd_pointwise 1 8 40 160 1 28 1 2 fwd f16 last matrix_pointwise_256",
         "sm_90 gpu_mma_fwd_near 8 2 16 16 3 14 1 2 fwd f16 last matrix_near_down_16",
         "sm_90 gpu_mma_bwd_data_near 8 2 32 32 3 14 1 2 bwd_data f16 last matrix_near_down_32",
         "sm_90 gpu_mma_fwd_near 8 2 16 16 3 14 2 2 fwd f16 last matrix_near_16",
@@ -886,6 +893,9 @@ static void test_kernels(void)
         "sm_90 gpu_mma_bwd_weight_near 8 2 32 32 3 14 1 2 bwd_weight f16 last matrix_near_weight_32",
         "sm_90 gpu_mma_fwd_stem 1 8 64 3 7 64 2 2 fwd f16 last matrix_stem_fwd",
         "sm_90 gpu_mma_bwd_weight_stem 1 8 64 3 7 64 2 2 bwd_weight f16 last matrix_stem_bwd_weight",
+        "sm_90 gpu_mma_fwd_pointwise 1 8 64 16 1 28 1 2 fwd f16 last matrix_pointwise_32",
+        "sm_90 gpu_mma_bwd_data_pointwise 1 8 64 32 1 28 1 2 bwd_data f16 last matrix_pointwise_128",
+        "sm_90 gpu_mma_fwd_pointwise 1 8 40 160 1 28 1 2 fwd f16 last matrix_pointwise_256",
         "gfx906 gpu_vector_fwd_f32_128 1 8 256 256 3 28 1 2 fwd f32 last gather_f32_128",
         "gfx906 gpu_vector_fwd_f32_64 1 8 256 256 3 28 1 2 fwd f32 last gather_f32_64",
         "gfx906 gpu_vector_fwd_f32_32 1 8 256 256 3 28 1 2 fwd f32 last gather_f32_32",

@@ -156,6 +156,12 @@ typedef struct ckci_gpu_near {
     int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
 } ckci_gpu_near;
 
+/* pointwise: bytes of a column of weights in LDS; chunks of one, pairs of places of the reduction. */
+typedef struct ckci_gpu_point {
+    int32_t pitch;
+    ckci_divisor by_chunks, by_pairs;
+} ckci_gpu_point;
+
 /* pair_depth: regions of the result, their windows of the input, and where all that lies in LDS, in bytes. */
 typedef struct ckci_gpu_patch {
     int32_t work;                       /* regions, times parts of the columns */
@@ -271,6 +277,7 @@ typedef struct ckci_gpu_conv {
         ckci_gpu_near region;
         ckci_gpu_patch patch; /* of a pair's second convolution */
         ckci_gpu_strips strips;
+        ckci_gpu_point point;
     } as;
 } ckci_gpu_conv;
 
@@ -303,6 +310,8 @@ enum { CKCI_DEPTH_WALK_LDS = 106528 };
 
 /* narrow: bytes of LDS of a block. */
 enum { CKCI_NARROW_LDS = 55296 };
+/* pointwise: bytes of weights that a block holds (AMD: two blocks on a compute unit). */
+#define CKCI_POINTWISE_LDS(NVIDIA) ((NVIDIA) ? 49152 : 32768)
 /* pixel: rows of a block. */
 enum { CKCI_PIXEL_ROWS = 4 };
 

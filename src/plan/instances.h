@@ -18,6 +18,7 @@
 #include "ref/ref.h"
 #include "gpu/bias.h"
 #include "gpu/stem.h"
+#include "gpu/pointwise.h"
 #include "gpu/matrix_weight.h"
 #include "gpu/tile.h"
 #include "gpu/norm.h"
@@ -185,6 +186,12 @@ CKCI_FN int32_t ckci_cpu_features(void)
                     0, 0, 0, 0, 0, 0, 0, {0, 0})                                                             \
     CKCI_MATRIX_ROW(X, FAMILY, BWD_WEIGHT, weight, gpu_##LOW##_bwd_weight_near, CKCONV_F32, CKCI_TILE_NEAR,  \
                     0, 0, 0, 0, 0, 0, 0, 0, {0, 0})
+/* one tap, few channels */
+#define CKCI_GPU_POINTWISE(X, FAMILY, LOW)                                                                   \
+    X(gpu_##LOW##_fwd_pointwise, FAMILY, FWD, CKCONV_F32, CKCI_NO_TILE(NONE, 0), ckci_fit_pointwise,         \
+      ckci_list_pointwise)                                                                                   \
+    X(gpu_##LOW##_bwd_data_pointwise, FAMILY, BWD_DATA, CKCONV_F32, CKCI_NO_TILE(NONE, 0),                   \
+      ckci_fit_pointwise, ckci_list_pointwise)
 #define CKCI_GPU_MATRIX_STEM(X, FAMILY, LOW)                                                                 \
     X(gpu_##LOW##_fwd_stem, FAMILY, FWD, CKCONV_F32, CKCI_NO_TILE(NONE, 0), ckci_fit_matrix_stem,            \
       ckci_list_matrix_stem)                                                                                 \
@@ -239,6 +246,7 @@ CKCI_FN int32_t ckci_cpu_features(void)
       ckci_fit_depth_weight, ckci_list_depth_weight)                                                         \
     CKCI_GPU_MATRIX_NEAR(X, MFMA, mfma)                                                                      \
     CKCI_GPU_MATRIX_STEM(X, MFMA, mfma)                                                                      \
+    CKCI_GPU_POINTWISE(X, MFMA, mfma)                                                                        \
     CKCI_GATHER_TILES(CKCI_MFMA_GATHER, X)                                                                   \
     CKCI_WEIGHT_TILES(CKCI_MFMA_WEIGHT, X)                                                                   \
     CKCI_WHOLE_TILES(CKCI_MFMA_WHOLE, X)                                                                     \
@@ -247,11 +255,13 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_CDNA_TILES(CKCI_MFMA_CDNA, X)                                                                       \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
     CKCI_GPU_MATRIX_STEM(X, WMMA, wmma)                                                                      \
+    CKCI_GPU_POINTWISE(X, WMMA, wmma)                                                                        \
     CKCI_GATHER_TILES(CKCI_WMMA_GATHER, X)                                                                   \
     CKCI_WEIGHT_TILES(CKCI_WMMA_WEIGHT, X)                                                                   \
     CKCI_WHOLE_TILES(CKCI_WMMA_WHOLE, X)                                                                     \
     CKCI_GPU_MATRIX_NEAR(X, MMA, mma)                                                                        \
     CKCI_GPU_MATRIX_STEM(X, MMA, mma)                                                                        \
+    CKCI_GPU_POINTWISE(X, MMA, mma)                                                                          \
     CKCI_GATHER_TILES(CKCI_MMA_GATHER, X)                                                                    \
     CKCI_WEIGHT_TILES(CKCI_MMA_WEIGHT, X)                                                                    \
     CKCI_WHOLE_TILES(CKCI_MMA_WHOLE, X)                                                                      \
