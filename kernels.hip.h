@@ -3196,6 +3196,17 @@ template <int MN, int S> struct ckci_k_cdna : ckci_k_square<MN, S> {
 };
 #endif
 
+/* WMMA demands all lanes: no product may sink to where its sums are stored, by some of them only. */
+template <class U> CKCI_K_FN void ckci_k_settle(typename U::sums &d)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    if constexpr (U::WAVE == 32) {
+        asm volatile("" : "+v"(d.v));
+    }
+#endif
+    (void)d;
+}
+
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-unit-mfma
@@ -7328,17 +7339,6 @@ CKCI_K_FN void ckci_k_near_tables(const ckci_gpu_conv &p, const ckci_tensor &pix
     __syncthreads();
 }
 
-/* WMMA demands all lanes: no product may sink to where its sums are stored, by some of them only. */
-template <class U> CKCI_K_FN void ckci_k_settle(typename U::sums &d)
-{
-#if defined(__HIP_DEVICE_COMPILE__)
-    if constexpr (U::WAVE == 32) {
-        asm volatile("" : "+v"(d.v));
-    }
-#endif
-    (void)d;
-}
-
 /* Sums of one position in N neighbouring channels. */
 template <int N> struct ckci_k_near_run {
     float v[N];
@@ -9652,6 +9652,10 @@ struct ckci_k_point_mma {
         }
     }
 
+    static CKCI_K_MEMBER void settle(sums &)
+    {
+    }
+
     static CKCI_K_MEMBER int line_position(int l)
     {
         return position(l);
@@ -9719,6 +9723,10 @@ struct ckci_k_point_mfma {
         for (int i = 0; i < 16; i++) {
             d.v[i] = 0;
         }
+    }
+
+    static CKCI_K_MEMBER void settle(sums &)
+    {
     }
 
     static CKCI_K_MEMBER int line_position(int)
@@ -9807,6 +9815,12 @@ template <int GFX> struct ckci_k_point_wmma {
         for (int i = 0; i < 16; i++) {
             d.v[i / 8].v[i % 8] = 0;
         }
+    }
+
+    static CKCI_K_MEMBER void settle(sums &d)
+    {
+        ckci_k_settle<unit>(d.v[0]);
+        ckci_k_settle<unit>(d.v[1]);
     }
 
     static CKCI_K_MEMBER int line_position(int)
@@ -9996,6 +10010,7 @@ template <class U, int TILES, int STEPS> struct ckci_k_pointwise {
             }
             CKCI_K_UNROLL(8)
             for (int t = 0; t < TILES; t++) {
+                U::settle(d[t]);
                 CKCI_K_UNROLL(2)
                 for (int l = 0; l < U::LINES; l++) {
                     const int32_t row = row0 + t * U::POSITIONS + U::line_position(l),

@@ -1042,7 +1042,8 @@ static void part_planes(void)
 /*------------------------------------------------------------------------------------------------------------
   points: layers of one tap whose weights stay in LDS, by the instances for them alone. Reductions that end
   inside 32 channels and on them, of each kernel; columns that end inside 32; fewer positions than a wave
-  takes, more than all waves of one unit (CKCONV_SIM_UNITS) take at a time; one, two and three axes
+  takes, more than all waves of one unit (CKCONV_SIM_UNITS) take at a time; one, two and three axes; weights
+  that LDS does not hold
 */
 static const block_case points[] = {
     {2, 1, 2, 16, 16, {1, 1, 0}, {7, 9, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
@@ -1052,6 +1053,7 @@ static const block_case points[] = {
     {2, 1, 1, 64, 160, {1, 1, 0}, {5, 8, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 1, 56, 256, {1, 0, 0}, {45, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 2, 16, 8, {1, 0, 0}, {1700, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 1, 248, 232, {1, 0, 0}, {9, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
 };
 
 /* Rows, images and pixels further apart than they must be: even, or nearly so, which pointwise refuses. */

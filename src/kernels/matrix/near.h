@@ -628,17 +628,6 @@ CKCI_K_FN void ckci_k_near_tables(const ckci_gpu_conv &p, const ckci_tensor &pix
     __syncthreads();
 }
 
-/* WMMA demands all lanes: no product may sink to where its sums are stored, by some of them only. */
-template <class U> CKCI_K_FN void ckci_k_settle(typename U::sums &d)
-{
-#if defined(__HIP_DEVICE_COMPILE__)
-    if constexpr (U::WAVE == 32) {
-        asm volatile("" : "+v"(d.v));
-    }
-#endif
-    (void)d;
-}
-
 /* Sums of one position in N neighbouring channels. */
 template <int N> struct ckci_k_near_run {
     float v[N];

@@ -68,6 +68,10 @@ struct ckci_k_point_mma {
         }
     }
 
+    static CKCI_K_MEMBER void settle(sums &)
+    {
+    }
+
     static CKCI_K_MEMBER int line_position(int l)
     {
         return position(l);
@@ -135,6 +139,10 @@ struct ckci_k_point_mfma {
         for (int i = 0; i < 16; i++) {
             d.v[i] = 0;
         }
+    }
+
+    static CKCI_K_MEMBER void settle(sums &)
+    {
     }
 
     static CKCI_K_MEMBER int line_position(int)
@@ -223,6 +231,12 @@ template <int GFX> struct ckci_k_point_wmma {
         for (int i = 0; i < 16; i++) {
             d.v[i / 8].v[i % 8] = 0;
         }
+    }
+
+    static CKCI_K_MEMBER void settle(sums &d)
+    {
+        ckci_k_settle<unit>(d.v[0]);
+        ckci_k_settle<unit>(d.v[1]);
     }
 
     static CKCI_K_MEMBER int line_position(int)
@@ -412,6 +426,7 @@ template <class U, int TILES, int STEPS> struct ckci_k_pointwise {
             }
             CKCI_K_UNROLL(8)
             for (int t = 0; t < TILES; t++) {
+                U::settle(d[t]);
                 CKCI_K_UNROLL(2)
                 for (int l = 0; l < U::LINES; l++) {
                     const int32_t row = row0 + t * U::POSITIONS + U::line_position(l),

@@ -155,3 +155,14 @@ template <int MN, int S> struct ckci_k_cdna : ckci_k_square<MN, S> {
     }
 };
 #endif
+
+/* WMMA demands all lanes: no product may sink to where its sums are stored, by some of them only. */
+template <class U> CKCI_K_FN void ckci_k_settle(typename U::sums &d)
+{
+#if defined(__HIP_DEVICE_COMPILE__)
+    if constexpr (U::WAVE == 32) {
+        asm volatile("" : "+v"(d.v));
+    }
+#endif
+    (void)d;
+}
