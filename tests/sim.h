@@ -1077,7 +1077,8 @@ static inline double sim_element(int type, const unsigned char *operand, int i)
         return (double)fraction * (bits >> 15 ? -0x1p-24 : 0x1p-24);
     }
     /* the same exponent and fraction where a double has them */
-    const uint64_t wide = (uint64_t)(bits >> 15) << 63 | (field == 31 ? 2047 : field + 1008) << 52 | fraction << 42;
+    const uint64_t wide =
+        (uint64_t)(bits >> 15) << 63 | (field == 31 ? 2047 : field + 1008) << 52 | fraction << 42;
     double x;
     memcpy(&x, &wide, 8);
     return x;
@@ -1371,7 +1372,8 @@ static inline void sim_wgmma_m64nNk16(float *d, const unsigned char *a, const un
         const int j = c / 2 * 8 + lane % 4 * 2 + c % 2;
         double sum[2] = {(double)d[c / 2 * 4 + c % 2], (double)d[c / 2 * 4 + c % 2 + 2]};
         for (int k = 0; k < 16; k++) {
-            const double x = sim_element(E::TYPE, across_b ? sim_swizzled(b, k, j) : sim_swizzled(b, j, k), 0);
+            const double x =
+                sim_element(E::TYPE, across_b ? sim_swizzled(b, k, j) : sim_swizzled(b, j, k), 0);
             sum[0] += row[0][k] * x;
             sum[1] += row[1][k] * x;
         }
