@@ -18,7 +18,7 @@ static const shape shapes[] = {
     {"several tiles", 2, 1, 1, 200, 40, {3, 3}, {10, 10}, 1, 1, 1},
     {"stride", 2, 1, 2, 17, 9, {3, 3}, {13, 10}, 2, 1, 1},
     {"dilation, 1D", 1, 1, 2, 32, 32, {5}, {70}, 1, 2, 4},
-    {"3D", 3, 1, 1, 8, 24, {3, 1, 2}, {5, 4, 6}, 1, 1, 1},
+    {"3D", 3, 1, 2, 8, 24, {3, 1, 2}, {5, 4, 6}, 1, 1, 1},
     {"first layer", 2, 1, 2, 64, 3, {7, 7}, {30, 30}, 2, 1, 3},
     {"groups", 2, 3, 2, 64, 8, {1, 1}, {8, 8}, 1, 1, 0},
     {"small groups", 2, 16, 2, 4, 4, {3, 3}, {9, 10}, 1, 1, 1},
@@ -344,6 +344,33 @@ static void test_problem(const ckconv_conv_desc *desc, size_t offset, uint64_t s
     free_work(&w);
 }
 
+/* As many positions as two parts of the CPU's sums have: a pass more, which adds them, and workspace. */
+static void test_two_parts(void)
+{
+    const shape s = {"two parts", 1, 1, 2, 32, 8, {1}, {4096}, 1, 1, 0};
+    ckconv_conv_desc d = make_desc(&s, 2, LAST, CKCONV_F32);
+    test_problem(&d, 0, 98, 0);
+    for (int limit = 0; limit < 2; limit++) {
+        ckconv_plan with, without;
+        ckconv_options o;
+        ckconv_error err;
+        memset(&o, 0, sizeof o);
+        o.engine = CKCONV_ENGINE_CPU;
+        o.max_workspace = -limit;
+        d.dbias = CKCONV_F32;
+        test.plan = NULL;
+        CHECK_OK(ckconv_plan_conv(&with, CKCONV_BWD_WEIGHT, &d, &o, NULL, &err), err);
+        o.instance = ckconv_instance_name(with.instance);
+        d.dbias = 0;
+        CHECK_OK(ckconv_plan_conv(&without, CKCONV_BWD_WEIGHT, &d, &o, NULL, &err), err);
+        test.plan = &with;
+        CHECK_MSG(with.launches == without.launches + 2 - limit, "%d passes, without dbias %d",
+                  (int)with.launches, (int)without.launches);
+        CHECK_MSG(limit ? with.workspace_bytes == 0 : with.workspace_bytes >= 2 * 8 * s.k,
+                  "%lld bytes of workspace", (long long)with.workspace_bytes);
+    }
+}
+
 static void test_problems(void)
 {
     /* one in so many, channels last and others */
@@ -354,6 +381,9 @@ static void test_problems(void)
         ckconv_conv_desc d = make_desc(&shapes[SHAPES + i / 2], i % 2, LAST, types[i % 2].dbias[0]);
         d.op_wei.kind = i < 2 ? CKCONV_PASS : CKCONV_ACCUMULATE;
         test_problem(&d, 0, 99, 0);
+    }
+    if (!test_on_gpu()) {
+        test_two_parts();
     }
     for (int s = 0; s < SHAPES; s++) {
         for (int t = 0; t < TYPES; t++) {

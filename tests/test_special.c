@@ -40,15 +40,17 @@ typedef struct layer_row {
 
 static long ran;
 
-/* NaN of f32 with nothing but its last bit set, which a narrower type does not have. */
-static void low_payloads(test_tensor *t)
+/* NaN of f32 with nothing but its last bit set, which a narrower type does not have, and with all bits set,
+   which must not be rounded up. */
+static void edge_payloads(test_tensor *t)
 {
-    const uint32_t low = 0x7f800001u;
+    const uint32_t edges[2] = {0x7f800001u, 0x7fffffffu};
+    size_t next = 0;
     for (size_t i = 0; t->dtype == CKCONV_F32 && i + 4 <= t->buffer.bytes; i += 4) {
         float x;
         memcpy(&x, t->buffer.data + i, 4);
         if (isnan(x)) {
-            memcpy(t->buffer.data + i, &low, 4);
+            memcpy(t->buffer.data + i, &edges[next++ % 2], 4);
         }
     }
 }
@@ -78,6 +80,91 @@ static void test_transforms(void)
             wrong += !isnan(test_decode(to[i], out + (size_t)j * test_size(to[i])));
         }
         CHECK_MSG(wrong == 0, "to %s: %d of 120 NaN are none", ckconv_dtype_name(to[i]), wrong);
+    }
+}
+
+/* Group norms whose f32 parameters have such NaN: results of narrower types are NaN in these channels
+   alone. */
+static void test_norms(void)
+{
+    static const ckconv_dtype types[][2] = {{CKCONV_F32, CKCONV_BF16},
+                                            {CKCONV_BF16, CKCONV_BF16},
+                                            {CKCONV_F32, CKCONV_F16},
+                                            {CKCONV_F16, CKCONV_F16}};
+    ckconv_device devices[3];
+    const int count = test_cpu_devices(devices);
+    for (int i = 0; i < 4 * 2 * count; i++) {
+        ckconv_groupnorm_desc d;
+        ckconv_plan plan;
+        ckconv_options o;
+        ckconv_args a;
+        ckconv_error err;
+        test_tensor t[4]; /* in, out, gamma, beta */
+        test_buffer workspace;
+        static const int32_t which[4] = {CKCONV_TENSOR_IN, CKCONV_TENSOR_OUT, CKCONV_TENSOR_CHANNEL,
+                                         CKCONV_TENSOR_CHANNEL};
+        memset(&d, 0, sizeof d);
+        memset(&o, 0, sizeof o);
+        memset(&a, 0, sizeof a);
+        d.ndim = 1;
+        d.n = d.g = 2;
+        d.c = 32;
+        d.input[0] = 20;
+        d.eps = 1e-5;
+        d.param_dtype = CKCONV_F32;
+        d.in.dtype = types[i % 4][0];
+        d.out.dtype = types[i % 4][1];
+        d.in.layout = d.out.layout = i / 4 % 2 ? CKCONV_NGCHW : CKCONV_NHWGC;
+        o.engine = test_engine();
+        test.plan = NULL;
+        if (!CHECK_PLAN(ckconv_plan_groupnorm(&plan, CKCONV_GROUPNORM_FWD, &d, &o, &devices[i / 8], &err),
+                        err)) {
+            continue;
+        }
+        test.plan = &plan;
+        for (int j = 0; j < 4; j++) {
+            ckconv_tensor_info info;
+            CHECK_OK(ckconv_plan_tensor(&plan, which[j], &info, &err), err);
+            test_tensor_make(&t[j], info.dtype, info.rank, info.length, info.stride, 0);
+        }
+        double *x = test_doubles(t[0].count), *params = test_doubles(t[2].count);
+        for (int64_t j = 0; j < t[0].count; j++) {
+            x[j] = (double)(j * 7 % 5) - 2.0;
+        }
+        test_scatter(&t[0], x);
+        for (int64_t j = 0; j < t[2].count; j++) {
+            params[j] = j % 3 == 1 ? (double)NAN : 0.5;
+        }
+        test_scatter(&t[2], params);
+        edge_payloads(&t[2]);
+        for (int64_t j = 0; j < t[3].count; j++) {
+            params[j] = 1.0;
+        }
+        test_scatter(&t[3], params);
+        test_buffer_make(&workspace, (size_t)plan.workspace_bytes, 0);
+        a.in = test_data(&t[0]);
+        a.out = test_data(&t[1]);
+        a.gamma = test_data(&t[2]);
+        a.beta = test_data(&t[3]);
+        if (CHECK_OK(test_run(&plan, &a, plan.workspace_bytes ? workspace.data : NULL,
+                              (size_t)plan.workspace_bytes, NULL, &err),
+                     err)) {
+            int wrong = 0;
+            test_gather(&t[1], x);
+            for (int64_t j = 0; j < t[1].count; j++) {
+                /* group, image, channel, position */
+                const int64_t channel = j / 20 / 32 / 2 * 32 + j / 20 % 32;
+                wrong += isnan(x[j]) != (channel % 3 == 1);
+            }
+            CHECK_MSG(wrong == 0, "%d of %lld results are NaN or are not, against their gamma", wrong,
+                      (long long)t[1].count);
+        }
+        test_buffer_free(&workspace);
+        for (int j = 0; j < 4; j++) {
+            test_tensor_free(&t[j]);
+        }
+        free(x);
+        free(params);
     }
 }
 
@@ -121,7 +208,7 @@ static void run_plan(const ckconv_plan *plan, const ckconv_conv_desc *d, ckconv_
     for (int i = 0; i < 3; i++) {
         if (i != written) {
             test_scatter(&t[i], x[i]);
-            low_payloads(&t[i]);
+            edge_payloads(&t[i]);
         }
     }
     memset(&a, 0, sizeof a);
@@ -183,6 +270,7 @@ int main(void)
     };
     test_begin("test_special");
     test_transforms();
+    test_norms();
     for (int i = 0; i < 4 * 7 * 3 * 6; i++) {
         const layer_row *l = &layers[i % 4];
         const int type = i / 4 % 7, last = i / 28 % 3 != 2;
