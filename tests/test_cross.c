@@ -1283,7 +1283,7 @@ int main(int argc, char **argv)
     const char *simulated = getenv("CKCONV_SIM_TARGET");
     turns = !test_thin() ? 1 : strncmp(simulated, "sm_", 3) == 0 ? 4 : 2; /* slow, NVIDIA's units slowest */
     lean = test_thin() && test_variable("CKCONV_TEST_QUICK") ? 6 : 1;
-    turns *= lean > 1 ? 3 : 1;
+    turns *= lean > 1 ? 4 : 1;
     CHECK(ckconv_instance_count() <= (int32_t)(sizeof executed / sizeof executed[0]));
     if (strcmp(only, "") == 0 || strcmp(only, "triples") == 0) {
         part_triples();
