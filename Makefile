@@ -355,9 +355,9 @@ CROSS_PARTS := aligned triples depthwise blocks wide first dense sides planes po
 MORE := main/test_cross main/test_groupnorm main/test_conv_conv main/test_epilogue $(SIM_TARGETS:%=sim:%/test_bias) \
     $(addprefix simasan:gfx942/,test_golden test_transform test_groupnorm test_cross+depthwise) \
     $(addprefix sanitized/,$(filter-out $(SANITIZED_FIRST) test_fuzz test_cross test_conv_conv,$(TESTS))) \
-    $(addprefix tests/,test_amd.sh test_fastmath.sh test_compile_gpu.sh) \
+    $(addprefix tests/,test_amd.sh test_fastmath.sh test_compile.sh test_compile_gpu.sh) \
     $(foreach t,$(SIM_TARGETS),$(CROSS_PARTS:%=sim:$t/test_cross+%)) \
-    $(addprefix tests/,test_switches.sh test_compile.sh test_nvidia.sh test_libfuzzer.sh@full test_amd.sh@full) \
+    $(addprefix tests/,test_switches.sh test_nvidia.sh test_libfuzzer.sh@full test_amd.sh@full) \
     $(foreach p,test_golden test_groupnorm test_conv_conv,$(SIM_TARGETS:%=sim:%/$p)) sim:sm_100/test_conv_conv+windows \
     sim:gfx942/test_epilogue sim:sm_90/test_epilogue+lines \
     $(addprefix sim:gfx1100/,test_epilogue test_transform test_norm_sums test_device test_special) \

@@ -5,7 +5,7 @@
 # From the environment: TARGETS (default: gfx90a, else gfx942; with CKCONV_TEST_FULL all eight), BUILD
 # (default build), INCLUDE (folder of ckconv.h, default the current one), SOURCE (default amd.hip beside this
 # script), ROCM_PATH (prefix of the HIP headers and of amdgcn/bitcode, default /usr). With CKCONV_TEST_QUICK=1
-# the kernels of bf16 and f32 alone.
+# the kernels of bf16 alone.
 #
 # Leaves $BUILD/amd/TARGET.hsaco (the code object), TARGET.txt (a line for each kernel) and TARGET.log (what
 # the compiler said). Debian's packages: hipcc llvm-15, clang-19 lld-19, clang-22 lld-22, python3.
@@ -116,7 +116,7 @@ compile() {
         done
     fi
     if [ -n "$quick" ]; then
-        set -- "$@" -DCKCONV_ONLY_BF16 -DCKCONV_ONLY_F32
+        set -- "$@" -DCKCONV_ONLY_BF16
     fi
     target=$1
     shift

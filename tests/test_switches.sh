@@ -143,7 +143,7 @@ fi
 for switch in F64 F32 F16 BF16 I8 FP8 FWD BWD_DATA BWD_WEIGHT CONV_CONV GROUPNORM TRANSFORM CHANNELS_FIRST \
     DEPTHWISE CPU; do
     case $quick$switch in
-    1CHANNELS_FIRST | 1DEPTHWISE | 1CPU | [!1]*) set_of 1900 CKCONV_NO_$switch ;;
+    1DEPTHWISE | 1CPU | [!1]*) set_of 1900 CKCONV_NO_$switch ;;
     *)
         # shellcheck disable=SC2086
         quiet "CKCONV_NO_$switch" "$CC" -std=c99 $strict -DCKCONV_NO_$switch -fsyntax-only "$src/impl.c"
