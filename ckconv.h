@@ -19362,7 +19362,8 @@ CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_
   past them (kernels/matrix/pointwise.h): less is loaded and awaited than by tiles, which go through a ring in
   LDS and meet at barriers. Up to 256 channels of the reduction, and as many weights as LDS holds.
 */
-/* Do all positions of t, its batch included, follow each other at one distance? *pitch: that distance. */
+/* Do all positions of t, its batch included, follow each other at one distance? *pitch: that distance; of a
+   single position any that is aligned as channels are. */
 CKCI_FN int ckci_even_positions(const ckci_tensor *t, int64_t *pitch)
 {
     static const int axes[4] = {5, 4, 3, 1};
@@ -19396,9 +19397,16 @@ CKCI_FN double ckci_pointwise_beside(const ckci_gpu_conv *k)
     return CKCI_POINTWISE_BESIDE * (double)(k->red + k->columns) / whole;
 }
 
-/* The launch, and the nanoseconds of a run: until weights lie in LDS and the first positions come, then of
-   its bytes, fewer of which are under way where one block alone fits a unit, or of products, 48 clocks for 16
-   positions, 32 columns and 32 places (H100 and H200, 44 layers and passes). */
+/* What a run takes, in nanoseconds (H100, H200: 44 layers and passes; AMD: for want of measurements): until
+   weights lie in LDS and the first positions come; for products of 16 positions, 32 columns and 32 places.
+   Bytes that a unit moves in one, of kernels of which two blocks fit it, and of the one for up to 256
+   places. */
+#define CKCI_POINTWISE_START 8000
+#define CKCI_POINTWISE_PRODUCTS 28.2
+#define CKCI_POINTWISE_BYTES 20
+#define CKCI_POINTWISE_BYTES_256 17
+
+/* The launch, and the nanoseconds of a run: as long as its bytes take, or its products. */
 CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, ckci_launch *l, double *cost,
                                          ckconv_error *err)
@@ -19440,12 +19448,18 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
                          "here %lld and %lld",
                          CKCI_POINTWISE_LDS(nvidia), CKCI_LL(k->red), CKCI_LL(columns * pitch));
     }
+    const int64_t tiles = steps == 1 ? 2 : 1,        /* of a wave at a time, as in the table of kernels */
+        wide = family == CKCONV_FAMILY_MFMA ? 2 : 1, /* in sixteens of positions, and in 32 threads */
+        waves = 8 / wide, reach = ckci_saturating_mul(2 * tiles * wide * 16, a_pitch);
+    if (reach > INT32_MAX - 2 * k->red) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "pointwise takes positions of which %d reach over 2^31 bytes; here they are %lld "
+                         "elements apart",
+                         (int)(tiles * wide * 16), CKCI_LL(a_pitch));
+    }
     ckci_set_kernel(l, steps == 1  ? CKCI_KERNEL_matrix_pointwise_32
                        : steps < 5 ? CKCI_KERNEL_matrix_pointwise_128
                                    : CKCI_KERNEL_matrix_pointwise_256);
-    const int64_t tiles = steps == 1 ? 2 : 1,        /* of a wave at a time */
-        wide = family == CKCONV_FAMILY_MFMA ? 2 : 1, /* in sixteens of positions, and in 32 threads */
-        waves = 8 / wide;
     k->a.stride[5] = a_pitch;
     k->o.t.stride[5] = o_pitch;
     k->as.point.pitch = (int32_t)pitch;
@@ -19458,10 +19472,11 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     k->workers = (int32_t)(l->grid * waves);
     const double rows = (double)k->rows,
                  bytes = rows * ((double)k->red * 2 + (double)k->columns * (double)ckci_size(o->dtype)),
-                 products = rows / 16 * (double)(steps * (columns / 32)) * 48 / 1.7;
-    const double memory = ckci_cost_bytes(device, bytes, steps > 4 ? 17 : 20),
+                 products = rows / 16 * (double)(steps * (columns / 32)) * CKCI_POINTWISE_PRODUCTS;
+    const double memory = ckci_cost_bytes(device, bytes,
+                                          steps > 4 ? CKCI_POINTWISE_BYTES_256 : CKCI_POINTWISE_BYTES),
                  matrix = ckci_cost_matrix(device, products / ckci_units(device));
-    *cost = ckci_cost_launch(device, 8000) + (memory > matrix ? memory : matrix);
+    *cost = ckci_cost_launch(device, CKCI_POINTWISE_START) + (memory > matrix ? memory : matrix);
     return CKCONV_OK;
 }
 
@@ -19487,8 +19502,10 @@ CKCI_FN ckconv_status ckci_list_pointwise(const ckconv_plan *plan, const ckci_pr
     (void)ws;
     (void)tile;
     if (ckci_gpu_pointwise(&p->conv, &plan->device, ckci_matrix_family(&plan->device), &l, &cost, NULL) !=
-        CKCONV_OK) { /* pointers less aligned than planned for */
-        CKCI_TRY(ckci_gpu_gather(&p->conv, &plan->device, 64, &l, &cost, err));
+        CKCONV_OK) { /* pointers less aligned than planned for: what else there is without workspace */
+        ckconv_plan part;
+        CKCI_TRY(ckci_plan_part(&p->conv, &plan->device, 0, plan->tune[CKCI_TUNE_MID], &part, &cost, err));
+        return ckci_list_part(&part, &p->conv, NULL, e, err);
     }
     return l.grid > 0 ? e->emit(e->context, &l, err) : CKCONV_OK;
 }
@@ -25399,6 +25416,10 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_GPU_MATRIX_STEM
 #undef CKCI_GPU_POINTWISE
 #undef CKCI_POINTWISE_BESIDE
+#undef CKCI_POINTWISE_BYTES
+#undef CKCI_POINTWISE_BYTES_256
+#undef CKCI_POINTWISE_PRODUCTS
+#undef CKCI_POINTWISE_START
 #undef CKCI_POINTWISE_LDS
 #undef CKCI_NEAR_AMD_BYTES
 #undef CKCI_NEAR_AMD_PIXELS

@@ -1419,6 +1419,56 @@ static void test_bias(void)
     test.plan = NULL;
 }
 
+/* pointwise: a result that is less aligned than planned for stays on the matrix unit, and positions whose
+   distances 32 bits do not hold are left to others. */
+static void test_points(void)
+{
+    static const char *const archs[] = {"sm_90", "gfx942", "gfx1201"};
+    for (int i = 0; i < 3 * 2 * 2; i++) {
+        const ckconv_op op = i / 3 % 2 ? CKCONV_BWD_DATA : CKCONV_FWD;
+        const ckconv_device gpu = named(archs[i % 3]);
+        ckconv_conv_desc d;
+        ckconv_plan plan;
+        ckconv_options o;
+        ckconv_error err;
+        ckconv_args a;
+        ckconv_launch launches[4];
+        int32_t count = 0;
+        memset(&o, 0, sizeof o);
+        memset(&a, 0, sizeof a);
+        test_layer(&d, 2, 1, 64, 16, 16);
+        d.filter[0] = d.filter[1] = 1;
+        d.input[0] = d.input[1] = 56;
+        d.in.dtype = CKCONV_BF16;
+        o.engine = CKCONV_ENGINE_GPU;
+        if (i / 6) { /* one position of each image, these far apart */
+            ckconv_tensor *read = op == CKCONV_FWD ? &d.in : &d.out;
+            d.input[0] = d.input[1] = 1;
+            read->layout = CKCONV_STRIDED;
+            read->stride[0] = read->stride[3] = read->stride[4] = 16;
+            read->stride[2] = 1;
+            read->stride[1] = ((int64_t)1 << 31) + 8;
+            (op == CKCONV_FWD ? &d.out : &d.in)->layout = CKCONV_NHWGC;
+        }
+        if (!CHECK_OK(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err), err)) {
+            continue;
+        }
+        const int point = strstr(ckconv_instance_name(plan.instance), "_pointwise") != NULL;
+        CHECK_MSG(point == (i / 6 == 0), "%s on %s", ckconv_instance_name(plan.instance), gpu.arch);
+        a.in = a.dout = (void *)((uintptr_t)1 << 44);
+        a.wei = (void *)((uintptr_t)2 << 44);
+        a.out = a.din = (void *)(((uintptr_t)3 << 44) + 8);
+        if (i / 6 > 0 ||
+            !CHECK_OK(ckconv_plan_launches(&plan, &a, NULL, 0, launches, 4, &count, &err), err)) {
+            continue;
+        }
+        /* AMD's tiles of bwd_data need workspace for the weights */
+        const int matrix = count == 1 && strstr(launches[0].kernel, "matrix_") != NULL;
+        CHECK_MSG(matrix || (count == 1 && i % 3 && op == CKCONV_BWD_DATA), "%s on %s",
+                  count > 0 ? launches[0].kernel : "nothing", gpu.arch);
+    }
+}
+
 int main(void)
 {
     test_begin("test_gpu_plan");
@@ -1433,6 +1483,7 @@ int main(void)
     test_channels_first();
     test_large_filters();
     test_pixels();
+    test_points();
     test_long_sums();
     test_few_positions();
     test_bias();
