@@ -19504,7 +19504,8 @@ CKCI_FN ckconv_status ckci_list_pointwise(const ckconv_plan *plan, const ckci_pr
     if (ckci_gpu_pointwise(&p->conv, &plan->device, ckci_matrix_family(&plan->device), &l, &cost, NULL) !=
         CKCONV_OK) { /* pointers less aligned than planned for: what else there is without workspace */
         ckconv_plan part;
-        CKCI_TRY(ckci_plan_part(&p->conv, &plan->device, 0, plan->tune[CKCI_TUNE_MID], &part, &cost, err));
+        const int mid = plan->tune[CKCI_TUNE_MID] != 0;
+        CKCI_TRY(ckci_plan_part(&p->conv, &plan->device, 0, mid, &part, &cost, err));
         return ckci_list_part(&part, &p->conv, NULL, e, err);
     }
     return l.grid > 0 ? e->emit(e->context, &l, err) : CKCONV_OK;
