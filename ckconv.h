@@ -3175,10 +3175,10 @@ typedef struct ckci_gpu_near {
     int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
 } ckci_gpu_near;
 
-/* pointwise: bytes of a column of weights in LDS; chunks of one, pairs of places of the reduction. */
+/* pointwise: bytes of a column of weights in LDS, and its chunks of eight places. */
 typedef struct ckci_gpu_point {
     int32_t pitch;
-    ckci_divisor by_chunks, by_pairs;
+    ckci_divisor by_chunks;
 } ckci_gpu_point;
 
 /* pair_depth: regions of the result, their windows of the input, and where all that lies in LDS, in bytes. */
@@ -3331,6 +3331,8 @@ enum { CKCI_DEPTH_WALK_LDS = 106528 };
 enum { CKCI_NARROW_LDS = 55296 };
 /* pointwise: bytes of weights that a block holds (AMD: two blocks on a compute unit). */
 #define CKCI_POINTWISE_LDS(NVIDIA) ((NVIDIA) ? 49152 : 32768)
+/* And tiles of positions that a wave takes at a time, of so many steps of 32 channels. */
+#define CKCI_POINTWISE_TILES(STEPS) ((STEPS) == 1 ? 2 : 1)
 /* pixel: rows of a block. */
 enum { CKCI_PIXEL_ROWS = 4 };
 
@@ -3688,9 +3690,9 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(matrix_stem_bwd_data, BACK_HALF, 1, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_back_of>)              \
     X(matrix_stem_bwd_weight, WEIGHT_HALF, 1, ckci_gpu_stem, 128, ckci_k_stem<ckci_k_stem_weight_of>)        \
     X(matrix_stem_sum, WEIGHT_HALF, 4, ckci_gpu_conv, 256, ckci_k_stem_sum)                                  \
-    X(matrix_pointwise_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<2, 1>)                \
-    X(matrix_pointwise_128, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<1, 4>)               \
-    X(matrix_pointwise_256, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<1, 8>)               \
+    X(matrix_pointwise_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<1>)                   \
+    X(matrix_pointwise_128, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<4>)                  \
+    X(matrix_pointwise_256, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<8>)                  \
     CKCI_WHOLE_TILES(CKCI_WHOLE_KERNELS, X)                                                                  \
     CKCI_SINGLE_TILES(CKCI_SINGLE_KERNELS, X)                                                                \
     CKCI_DOUBLE_TILES(CKCI_DOUBLE_KERNELS, X)
@@ -19448,8 +19450,9 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
                          "here %lld and %lld",
                          CKCI_POINTWISE_LDS(nvidia), CKCI_LL(k->red), CKCI_LL(columns * pitch));
     }
-    const int64_t tiles = steps == 1 ? 2 : 1,        /* of a wave at a time, as in the table of kernels */
-        wide = family == CKCONV_FAMILY_MFMA ? 2 : 1, /* in sixteens of positions, and in 32 threads */
+    const int64_t tiles = CKCI_POINTWISE_TILES(steps),
+                  wide =
+                      family == CKCONV_FAMILY_MFMA ? 2 : 1, /* in sixteens of positions, and in 32 threads */
         waves = 8 / wide, reach = ckci_saturating_mul(2 * tiles * wide * 16, a_pitch);
     if (reach > INT32_MAX - 2 * k->red) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
@@ -19464,7 +19467,6 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     k->o.t.stride[5] = o_pitch;
     k->as.point.pitch = (int32_t)pitch;
     k->as.point.by_chunks = ckci_make_divisor(pitch / 16);
-    k->as.point.by_pairs = ckci_make_divisor(pitch / 4);
     k->work = (int32_t)ckci_ceil_div(k->rows, tiles * wide * 16);
     l->grid =
         ckci_min(ckci_ceil_div(k->work, waves), (nvidia && steps > 4 ? 1 : 2) * (int64_t)ckci_units(device));
@@ -25421,6 +25423,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_POINTWISE_BYTES_256
 #undef CKCI_POINTWISE_PRODUCTS
 #undef CKCI_POINTWISE_START
+#undef CKCI_POINTWISE_TILES
 #undef CKCI_POINTWISE_LDS
 #undef CKCI_NEAR_AMD_BYTES
 #undef CKCI_NEAR_AMD_PIXELS

@@ -3077,6 +3077,36 @@ template <class T> struct ckci_k_reduce {
 #endif
 #endif
 
+/* Units that the target may not have: their names stand in every list of a kernel's bodies. */
+struct ckci_k_mfma;
+struct ckci_k_mfma16;
+struct ckci_k_mma;
+struct ckci_k_mma_groups;
+template <int GFX> struct ckci_k_wmma;
+
+/* A kernel's body with the unit of the target; without one it is empty, and no plan takes it. Wgmma: where
+   groups of waves multiply. (The simulator's, which asks when it runs, is in kernels/prim.h.) */
+#if defined(CKCI_SIMULATOR)
+#elif defined(CKCI_K_MFMA)
+template <class Mfma, class, class, class Mma, class = Mma> struct ckci_k_by_unit : Mfma {
+};
+#elif defined(CKCI_K_WMMA)
+template <class, class Wmma, class, class Mma, class = Mma> struct ckci_k_by_unit : Wmma {
+};
+#elif defined(CKCI_K_WMMA12)
+template <class, class, class Wmma12, class Mma, class = Mma> struct ckci_k_by_unit : Wmma12 {
+};
+#elif defined(CKCI_K_WGMMA)
+template <class, class, class, class Mma, class Wgmma = Mma> struct ckci_k_by_unit : Wgmma {
+};
+#elif defined(CKCI_K_MMA)
+template <class, class, class, class Mma, class = Mma> struct ckci_k_by_unit : Mma {
+};
+#else
+template <class, class, class, class Mma, class = Mma> struct ckci_k_by_unit : ckci_k_nothing {
+};
+#endif
+
 /* What is multiplied. Sums of f16 and bf16 are f32; kernels take both: they differ in the loop alone, which a
    kernel holds once for each. Likewise f32 and tf32, in kernels and units (ckci_k_single) of their own; f64
    (ckci_k_double) and i8, whose sums are i32 (ckci_k_whole), have others. */
@@ -8517,28 +8547,9 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_single_weight, 64
 #endif
 
 /* Body: ckci_k_near, ckci_k_near_down or ckci_k_near_weight. */
-template <template <class, int> class Body, int Q> struct ckci_k_matrix_near {
-#if defined(CKCI_SIMULATOR)
-    typedef ckci_k_by_unit<Body<ckci_k_mfma16, Q>, Body<ckci_k_wmma<11>, Q>, Body<ckci_k_wmma<12>, Q>,
-                           Body<ckci_k_mma, Q>>
-        body;
-#elif defined(CKCI_K_MFMA)
-    typedef Body<ckci_k_mfma16, Q> body;
-#elif defined(CKCI_K_WMMA)
-    typedef Body<ckci_k_wmma<11>, Q> body;
-#elif defined(CKCI_K_WMMA12)
-    typedef Body<ckci_k_wmma<12>, Q> body;
-#elif defined(CKCI_K_MMA)
-    typedef Body<ckci_k_mma, Q> body;
-#else
-    typedef ckci_k_nothing body;
-#endif
-    typedef typename body::lds lds;
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
-    {
-        body::run(p, m);
-    }
+template <template <class, int> class Body, int Q>
+struct ckci_k_matrix_near : ckci_k_by_unit<Body<ckci_k_mfma16, Q>, Body<ckci_k_wmma<11>, Q>,
+                                           Body<ckci_k_wmma<12>, Q>, Body<ckci_k_mma, Q>> {
 };
 
 /* Weights of 32 channels take the registers of two blocks. */
@@ -8570,6 +8581,9 @@ template <> struct ckci_k_resident<ckci_k_matrix_near<ckci_k_near_down, 32>> {
                  eight neighbouring ones in its sums: chunk u of row held(h), of CHUNKS, from
                  chunk_channel(u) on
        product   sums of which a lane holds channels of one position (`across`: rows are positions) */
+struct ckci_k_stem_mfma;
+struct ckci_k_stem_mma;
+template <int GFX> struct ckci_k_stem_wmma;
 #if defined(CKCI_K_MFMA)
 struct ckci_k_stem_mfma : ckci_k_mfma16 {
     enum { HOLDS = 1, PAIRS = 2, CHUNKS = 2 };
@@ -9546,29 +9560,10 @@ struct ckci_k_stem_sum {
 };
 
 /* Body<U, NVIDIA> with the unit of the target. */
-template <template <class, int> class Body> struct ckci_k_stem {
-#if defined(CKCI_SIMULATOR)
-    typedef ckci_k_by_unit<
-        typename Body<ckci_k_stem_mfma, 0>::type, typename Body<ckci_k_stem_wmma<11>, 0>::type,
-        typename Body<ckci_k_stem_wmma<12>, 0>::type, typename Body<ckci_k_stem_mma, 1>::type>
-        body;
-#elif defined(CKCI_K_MFMA)
-    typedef typename Body<ckci_k_stem_mfma, 0>::type body;
-#elif defined(CKCI_K_WMMA)
-    typedef typename Body<ckci_k_stem_wmma<11>, 0>::type body;
-#elif defined(CKCI_K_WMMA12)
-    typedef typename Body<ckci_k_stem_wmma<12>, 0>::type body;
-#elif defined(CKCI_K_MMA)
-    typedef typename Body<ckci_k_stem_mma, 1>::type body;
-#else
-    typedef ckci_k_nothing body;
-#endif
-    typedef typename body::lds lds;
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_stem &p, lds &m)
-    {
-        body::run(p, m);
-    }
+template <template <class, int> class Body>
+struct ckci_k_stem
+    : ckci_k_by_unit<typename Body<ckci_k_stem_mfma, 0>::type, typename Body<ckci_k_stem_wmma<11>, 0>::type,
+                     typename Body<ckci_k_stem_wmma<12>, 0>::type, typename Body<ckci_k_stem_mma, 1>::type> {
 };
 
 template <class U, int NVIDIA> struct ckci_k_stem_fwd_of {
@@ -9603,6 +9598,9 @@ template <template <class, int> class Body> struct ckci_k_resident<ckci_k_stem<B
    operand of positions is LOADS chunks of eight channels for each lane, chunk(i) of position(i); that of
    weights WEIGHTS chunks, weight_chunk(i) of column weight_column(i). A lane's sums are LINES lines of eight
    columns: take() copies one, of position line_position(l), from column line_column(l) on. */
+struct ckci_k_point_mfma;
+struct ckci_k_point_mma;
+template <int GFX> struct ckci_k_point_wmma;
 #if defined(CKCI_K_MMA)
 /* NVIDIA: positions are the rows of products of 16 x 8. A chunk's four words are places of two products. */
 struct ckci_k_point_mma {
@@ -9844,8 +9842,9 @@ template <int GFX> struct ckci_k_point_wmma {
 #endif
 
 /* ---- The kernel: TILES times POSITIONS positions of a wave at a time, up to STEPS times 32 channels. */
-template <class U, int TILES, int STEPS> struct ckci_k_pointwise {
+template <class U, int STEPS> struct ckci_k_pointwise {
     enum {
+        TILES = CKCI_POINTWISE_TILES(STEPS),
         WAVES = 256 / U::WAVE,
         AHEAD = STEPS * U::LOADS <= 16 /* the next tile is on its way while one is multiplied and stored */
     };
@@ -9906,14 +9905,14 @@ template <class U, int TILES, int STEPS> struct ckci_k_pointwise {
             ckci_k_uint4 v[EACH];
             CKCI_K_UNROLL(8)
             for (int i = 0; i < EACH; i++) {
-                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e, p.as.point.by_pairs),
+                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e / 4, p.as.point.by_chunks),
                               row = (e - eight * pairs) * 2 + i % 2;
                 v[i] = some(p.b.p + CKCI_K_HALF * (row * p.b_red + eight * 8),
                             eight * 8 < p.columns && row < p.red);
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < EACH; i += 2) {
-                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e, p.as.point.by_pairs),
+                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e / 4, p.as.point.by_chunks),
                               pair = e - eight * pairs;
                 if (eight * 8 < columns) {
                     turn(m, pitch, eight * 8, pair, v[i], v[i + 1]);
@@ -10015,38 +10014,15 @@ template <class U, int TILES, int STEPS> struct ckci_k_pointwise {
                 for (int l = 0; l < U::LINES; l++) {
                     const int32_t row = row0 + t * U::POSITIONS + U::line_position(l),
                                   column = column0 + U::line_column(l);
-                    float v[8];
+                    alignas(16) float v[8];
                     U::take(d[t], l, v);
                     if (row < p.rows && column < p.columns) {
-                        write(p.o, v, row, column);
+                        const int64_t at = row * p.o.t.stride[5] + column;
+                        ckci_k_write_line(p.o, v, p.o.t.p + ckci_k_size(p.o.t.dtype) * at, column);
                     }
                 }
             }
         }
-    }
-
-    /* Eight sums of a position, of channel `column` and those behind it. */
-    static CKCI_K_MEMBER void write(const ckci_gpu_target &target, float (&v)[8], int32_t row, int32_t column)
-    {
-        const ckci_gpu_target &o = ckci_k_late(target);
-        unsigned char *to = o.t.p + ckci_k_size(o.t.dtype) * (row * o.t.stride[5] + column);
-        if (o.form != CKCI_FORM_STORE) {
-            ckci_k_epilogue<8>(o, v, to, column);
-        }
-        uint32_t w[8];
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            w[i] = ckci_k_bits(v[i]);
-        }
-        if (o.t.dtype == CKCONV_F32) {
-            const ckci_k_uint4 low = {w[0], w[1], w[2], w[3]}, high = {w[4], w[5], w[6], w[7]};
-            ((ckci_k_uint4 *)to)[0] = low;
-            ((ckci_k_uint4 *)to)[1] = high;
-            return;
-        }
-        const ckci_k_uint4 packed = {ckci_k_two(o.t.dtype, w[0], w[1]), ckci_k_two(o.t.dtype, w[2], w[3]),
-                                     ckci_k_two(o.t.dtype, w[4], w[5]), ckci_k_two(o.t.dtype, w[6], w[7])};
-        *(ckci_k_uint4 *)to = packed;
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
@@ -10059,33 +10035,14 @@ template <class U, int TILES, int STEPS> struct ckci_k_pointwise {
     }
 };
 
-/* With the unit of the target. */
-template <int TILES, int STEPS> struct ckci_k_matrix_pointwise {
-#if defined(CKCI_SIMULATOR)
-    template <class U> using on = ckci_k_pointwise<U, TILES, STEPS>;
-    typedef ckci_k_by_unit<on<ckci_k_point_mfma>, on<ckci_k_point_wmma<11>>, on<ckci_k_point_wmma<12>>,
-                           on<ckci_k_point_mma>>
-        body;
-#elif defined(CKCI_K_MFMA)
-    typedef ckci_k_pointwise<ckci_k_point_mfma, TILES, STEPS> body;
-#elif defined(CKCI_K_WMMA)
-    typedef ckci_k_pointwise<ckci_k_point_wmma<11>, TILES, STEPS> body;
-#elif defined(CKCI_K_WMMA12)
-    typedef ckci_k_pointwise<ckci_k_point_wmma<12>, TILES, STEPS> body;
-#elif defined(CKCI_K_MMA)
-    typedef ckci_k_pointwise<ckci_k_point_mma, TILES, STEPS> body;
-#else
-    typedef ckci_k_nothing body;
-#endif
-    typedef typename body::lds lds;
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
-    {
-        body::run(p, m);
-    }
+template <int STEPS>
+struct ckci_k_matrix_pointwise
+    : ckci_k_by_unit<
+          ckci_k_pointwise<ckci_k_point_mfma, STEPS>, ckci_k_pointwise<ckci_k_point_wmma<11>, STEPS>,
+          ckci_k_pointwise<ckci_k_point_wmma<12>, STEPS>, ckci_k_pointwise<ckci_k_point_mma, STEPS>> {
 };
 
-template <int TILES, int STEPS> struct ckci_k_resident<ckci_k_matrix_pointwise<TILES, STEPS>> {
+template <int STEPS> struct ckci_k_resident<ckci_k_matrix_pointwise<STEPS>> {
     enum { BLOCKS = STEPS > 4 ? 1 : 2 };
 };
 
@@ -17113,28 +17070,10 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
     }
 };
 
-/* The kernels, with the unit of the target; without one they are empty, and no plan takes them. */
-#if defined(CKCI_SIMULATOR)
 template <template <class> class Body>
 struct ckci_k_depth_by_unit
     : ckci_k_by_unit<Body<ckci_k_mfma16>, Body<ckci_k_wmma<11>>, Body<ckci_k_wmma<12>>, Body<ckci_k_mma>> {
 };
-#elif defined(CKCI_K_MFMA)
-template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_mfma16> {
-};
-#elif defined(CKCI_K_WMMA)
-template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_wmma<11>> {
-};
-#elif defined(CKCI_K_WMMA12)
-template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_wmma<12>> {
-};
-#elif defined(CKCI_K_MMA)
-template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_mma> {
-};
-#else
-template <template <class> class Body> struct ckci_k_depth_by_unit : ckci_k_nothing {
-};
-#endif
 template <class U> struct ckci_k_depth_matrix_small : ckci_k_depth_matrix_weight_unit<U, 1, 1> {
 };
 template <class U> struct ckci_k_depth_matrix_large : ckci_k_depth_matrix_weight_unit<U, 2, 2> {
@@ -19204,35 +19143,10 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
   Each stands in the table for f16 and for bf16, so that a build with one of them compiles half. What NVIDIA
   alone can hold in LDS (wide, strips) is empty elsewhere.
 */
-/* The kernels, with the unit of the target; without one they are empty, and no plan takes them. */
-#if defined(CKCI_SIMULATOR)
 template <template <class> class Nvidia, template <class> class Amd>
 struct ckci_k_pair_by_unit : ckci_k_by_unit<Amd<ckci_k_mfma>, Amd<ckci_k_wmma<11>>, Amd<ckci_k_wmma<12>>,
                                             Nvidia<ckci_k_mma>, Nvidia<ckci_k_mma_groups>> {
 };
-#elif defined(CKCI_K_MFMA)
-template <template <class> class, template <class> class Amd> struct ckci_k_pair_by_unit : Amd<ckci_k_mfma> {
-};
-#elif defined(CKCI_K_WMMA)
-template <template <class> class, template <class> class Amd>
-struct ckci_k_pair_by_unit : Amd<ckci_k_wmma<11>> {
-};
-#elif defined(CKCI_K_WMMA12)
-template <template <class> class, template <class> class Amd>
-struct ckci_k_pair_by_unit : Amd<ckci_k_wmma<12>> {
-};
-#elif defined(CKCI_K_WGMMA)
-template <template <class> class Nvidia, template <class> class>
-struct ckci_k_pair_by_unit : Nvidia<ckci_k_mma_groups> {
-};
-#elif defined(CKCI_K_MMA)
-template <template <class> class Nvidia, template <class> class>
-struct ckci_k_pair_by_unit : Nvidia<ckci_k_mma> {
-};
-#else
-template <template <class> class, template <class> class> struct ckci_k_pair_by_unit : ckci_k_nothing {
-};
-#endif
 
 template <class E> struct ckci_k_pair_bodies {
     template <class U> using point_nvidia = ckci_k_pair_tiles<E, U, 64, CKCI_PAIR_POINT_NVIDIA>;

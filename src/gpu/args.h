@@ -156,10 +156,10 @@ typedef struct ckci_gpu_near {
     int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
 } ckci_gpu_near;
 
-/* pointwise: bytes of a column of weights in LDS; chunks of one, pairs of places of the reduction. */
+/* pointwise: bytes of a column of weights in LDS, and its chunks of eight places. */
 typedef struct ckci_gpu_point {
     int32_t pitch;
-    ckci_divisor by_chunks, by_pairs;
+    ckci_divisor by_chunks;
 } ckci_gpu_point;
 
 /* pair_depth: regions of the result, their windows of the input, and where all that lies in LDS, in bytes. */
@@ -312,6 +312,8 @@ enum { CKCI_DEPTH_WALK_LDS = 106528 };
 enum { CKCI_NARROW_LDS = 55296 };
 /* pointwise: bytes of weights that a block holds (AMD: two blocks on a compute unit). */
 #define CKCI_POINTWISE_LDS(NVIDIA) ((NVIDIA) ? 49152 : 32768)
+/* And tiles of positions that a wave takes at a time, of so many steps of 32 channels. */
+#define CKCI_POINTWISE_TILES(STEPS) ((STEPS) == 1 ? 2 : 1)
 /* pixel: rows of a block. */
 enum { CKCI_PIXEL_ROWS = 4 };
 

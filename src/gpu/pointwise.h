@@ -93,8 +93,9 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
                          "here %lld and %lld",
                          CKCI_POINTWISE_LDS(nvidia), CKCI_LL(k->red), CKCI_LL(columns * pitch));
     }
-    const int64_t tiles = steps == 1 ? 2 : 1,        /* of a wave at a time, as in the table of kernels */
-        wide = family == CKCONV_FAMILY_MFMA ? 2 : 1, /* in sixteens of positions, and in 32 threads */
+    const int64_t tiles = CKCI_POINTWISE_TILES(steps),
+                  wide =
+                      family == CKCONV_FAMILY_MFMA ? 2 : 1, /* in sixteens of positions, and in 32 threads */
         waves = 8 / wide, reach = ckci_saturating_mul(2 * tiles * wide * 16, a_pitch);
     if (reach > INT32_MAX - 2 * k->red) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
@@ -109,7 +110,6 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     k->o.t.stride[5] = o_pitch;
     k->as.point.pitch = (int32_t)pitch;
     k->as.point.by_chunks = ckci_make_divisor(pitch / 16);
-    k->as.point.by_pairs = ckci_make_divisor(pitch / 4);
     k->work = (int32_t)ckci_ceil_div(k->rows, tiles * wide * 16);
     l->grid =
         ckci_min(ckci_ceil_div(k->work, waves), (nvidia && steps > 4 ? 1 : 2) * (int64_t)ckci_units(device));

@@ -125,9 +125,9 @@
     X(matrix_stem_bwd_data, BACK_HALF, 1, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_back_of>)              \
     X(matrix_stem_bwd_weight, WEIGHT_HALF, 1, ckci_gpu_stem, 128, ckci_k_stem<ckci_k_stem_weight_of>)        \
     X(matrix_stem_sum, WEIGHT_HALF, 4, ckci_gpu_conv, 256, ckci_k_stem_sum)                                  \
-    X(matrix_pointwise_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<2, 1>)                \
-    X(matrix_pointwise_128, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<1, 4>)               \
-    X(matrix_pointwise_256, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<1, 8>)               \
+    X(matrix_pointwise_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<1>)                   \
+    X(matrix_pointwise_128, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<4>)                  \
+    X(matrix_pointwise_256, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<8>)                  \
     CKCI_WHOLE_TILES(CKCI_WHOLE_KERNELS, X)                                                                  \
     CKCI_SINGLE_TILES(CKCI_SINGLE_KERNELS, X)                                                                \
     CKCI_DOUBLE_TILES(CKCI_DOUBLE_KERNELS, X)

@@ -191,28 +191,10 @@ template <class U, int MX, int G> struct ckci_k_depth_matrix_weight_unit {
     }
 };
 
-/* The kernels, with the unit of the target; without one they are empty, and no plan takes them. */
-#if defined(CKCI_SIMULATOR)
 template <template <class> class Body>
 struct ckci_k_depth_by_unit
     : ckci_k_by_unit<Body<ckci_k_mfma16>, Body<ckci_k_wmma<11>>, Body<ckci_k_wmma<12>>, Body<ckci_k_mma>> {
 };
-#elif defined(CKCI_K_MFMA)
-template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_mfma16> {
-};
-#elif defined(CKCI_K_WMMA)
-template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_wmma<11>> {
-};
-#elif defined(CKCI_K_WMMA12)
-template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_wmma<12>> {
-};
-#elif defined(CKCI_K_MMA)
-template <template <class> class Body> struct ckci_k_depth_by_unit : Body<ckci_k_mma> {
-};
-#else
-template <template <class> class Body> struct ckci_k_depth_by_unit : ckci_k_nothing {
-};
-#endif
 template <class U> struct ckci_k_depth_matrix_small : ckci_k_depth_matrix_weight_unit<U, 1, 1> {
 };
 template <class U> struct ckci_k_depth_matrix_large : ckci_k_depth_matrix_weight_unit<U, 2, 2> {

@@ -273,28 +273,9 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_single_weight, 64
 #endif
 
 /* Body: ckci_k_near, ckci_k_near_down or ckci_k_near_weight. */
-template <template <class, int> class Body, int Q> struct ckci_k_matrix_near {
-#if defined(CKCI_SIMULATOR)
-    typedef ckci_k_by_unit<Body<ckci_k_mfma16, Q>, Body<ckci_k_wmma<11>, Q>, Body<ckci_k_wmma<12>, Q>,
-                           Body<ckci_k_mma, Q>>
-        body;
-#elif defined(CKCI_K_MFMA)
-    typedef Body<ckci_k_mfma16, Q> body;
-#elif defined(CKCI_K_WMMA)
-    typedef Body<ckci_k_wmma<11>, Q> body;
-#elif defined(CKCI_K_WMMA12)
-    typedef Body<ckci_k_wmma<12>, Q> body;
-#elif defined(CKCI_K_MMA)
-    typedef Body<ckci_k_mma, Q> body;
-#else
-    typedef ckci_k_nothing body;
-#endif
-    typedef typename body::lds lds;
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
-    {
-        body::run(p, m);
-    }
+template <template <class, int> class Body, int Q>
+struct ckci_k_matrix_near : ckci_k_by_unit<Body<ckci_k_mfma16, Q>, Body<ckci_k_wmma<11>, Q>,
+                                           Body<ckci_k_wmma<12>, Q>, Body<ckci_k_mma, Q>> {
 };
 
 /* Weights of 32 channels take the registers of two blocks. */

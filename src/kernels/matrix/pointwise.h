@@ -19,6 +19,9 @@
    operand of positions is LOADS chunks of eight channels for each lane, chunk(i) of position(i); that of
    weights WEIGHTS chunks, weight_chunk(i) of column weight_column(i). A lane's sums are LINES lines of eight
    columns: take() copies one, of position line_position(l), from column line_column(l) on. */
+struct ckci_k_point_mfma;
+struct ckci_k_point_mma;
+template <int GFX> struct ckci_k_point_wmma;
 #if defined(CKCI_K_MMA)
 /* NVIDIA: positions are the rows of products of 16 x 8. A chunk's four words are places of two products. */
 struct ckci_k_point_mma {
@@ -260,8 +263,9 @@ template <int GFX> struct ckci_k_point_wmma {
 #endif
 
 /* ---- The kernel: TILES times POSITIONS positions of a wave at a time, up to STEPS times 32 channels. */
-template <class U, int TILES, int STEPS> struct ckci_k_pointwise {
+template <class U, int STEPS> struct ckci_k_pointwise {
     enum {
+        TILES = CKCI_POINTWISE_TILES(STEPS),
         WAVES = 256 / U::WAVE,
         AHEAD = STEPS * U::LOADS <= 16 /* the next tile is on its way while one is multiplied and stored */
     };
@@ -322,14 +326,14 @@ template <class U, int TILES, int STEPS> struct ckci_k_pointwise {
             ckci_k_uint4 v[EACH];
             CKCI_K_UNROLL(8)
             for (int i = 0; i < EACH; i++) {
-                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e, p.as.point.by_pairs),
+                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e / 4, p.as.point.by_chunks),
                               row = (e - eight * pairs) * 2 + i % 2;
                 v[i] = some(p.b.p + CKCI_K_HALF * (row * p.b_red + eight * 8),
                             eight * 8 < p.columns && row < p.red);
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < EACH; i += 2) {
-                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e, p.as.point.by_pairs),
+                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e / 4, p.as.point.by_chunks),
                               pair = e - eight * pairs;
                 if (eight * 8 < columns) {
                     turn(m, pitch, eight * 8, pair, v[i], v[i + 1]);
@@ -431,38 +435,15 @@ template <class U, int TILES, int STEPS> struct ckci_k_pointwise {
                 for (int l = 0; l < U::LINES; l++) {
                     const int32_t row = row0 + t * U::POSITIONS + U::line_position(l),
                                   column = column0 + U::line_column(l);
-                    float v[8];
+                    alignas(16) float v[8];
                     U::take(d[t], l, v);
                     if (row < p.rows && column < p.columns) {
-                        write(p.o, v, row, column);
+                        const int64_t at = row * p.o.t.stride[5] + column;
+                        ckci_k_write_line(p.o, v, p.o.t.p + ckci_k_size(p.o.t.dtype) * at, column);
                     }
                 }
             }
         }
-    }
-
-    /* Eight sums of a position, of channel `column` and those behind it. */
-    static CKCI_K_MEMBER void write(const ckci_gpu_target &target, float (&v)[8], int32_t row, int32_t column)
-    {
-        const ckci_gpu_target &o = ckci_k_late(target);
-        unsigned char *to = o.t.p + ckci_k_size(o.t.dtype) * (row * o.t.stride[5] + column);
-        if (o.form != CKCI_FORM_STORE) {
-            ckci_k_epilogue<8>(o, v, to, column);
-        }
-        uint32_t w[8];
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            w[i] = ckci_k_bits(v[i]);
-        }
-        if (o.t.dtype == CKCONV_F32) {
-            const ckci_k_uint4 low = {w[0], w[1], w[2], w[3]}, high = {w[4], w[5], w[6], w[7]};
-            ((ckci_k_uint4 *)to)[0] = low;
-            ((ckci_k_uint4 *)to)[1] = high;
-            return;
-        }
-        const ckci_k_uint4 packed = {ckci_k_two(o.t.dtype, w[0], w[1]), ckci_k_two(o.t.dtype, w[2], w[3]),
-                                     ckci_k_two(o.t.dtype, w[4], w[5]), ckci_k_two(o.t.dtype, w[6], w[7])};
-        *(ckci_k_uint4 *)to = packed;
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
@@ -475,32 +456,13 @@ template <class U, int TILES, int STEPS> struct ckci_k_pointwise {
     }
 };
 
-/* With the unit of the target. */
-template <int TILES, int STEPS> struct ckci_k_matrix_pointwise {
-#if defined(CKCI_SIMULATOR)
-    template <class U> using on = ckci_k_pointwise<U, TILES, STEPS>;
-    typedef ckci_k_by_unit<on<ckci_k_point_mfma>, on<ckci_k_point_wmma<11>>, on<ckci_k_point_wmma<12>>,
-                           on<ckci_k_point_mma>>
-        body;
-#elif defined(CKCI_K_MFMA)
-    typedef ckci_k_pointwise<ckci_k_point_mfma, TILES, STEPS> body;
-#elif defined(CKCI_K_WMMA)
-    typedef ckci_k_pointwise<ckci_k_point_wmma<11>, TILES, STEPS> body;
-#elif defined(CKCI_K_WMMA12)
-    typedef ckci_k_pointwise<ckci_k_point_wmma<12>, TILES, STEPS> body;
-#elif defined(CKCI_K_MMA)
-    typedef ckci_k_pointwise<ckci_k_point_mma, TILES, STEPS> body;
-#else
-    typedef ckci_k_nothing body;
-#endif
-    typedef typename body::lds lds;
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
-    {
-        body::run(p, m);
-    }
+template <int STEPS>
+struct ckci_k_matrix_pointwise
+    : ckci_k_by_unit<
+          ckci_k_pointwise<ckci_k_point_mfma, STEPS>, ckci_k_pointwise<ckci_k_point_wmma<11>, STEPS>,
+          ckci_k_pointwise<ckci_k_point_wmma<12>, STEPS>, ckci_k_pointwise<ckci_k_point_mma, STEPS>> {
 };
 
-template <int TILES, int STEPS> struct ckci_k_resident<ckci_k_matrix_pointwise<TILES, STEPS>> {
+template <int STEPS> struct ckci_k_resident<ckci_k_matrix_pointwise<STEPS>> {
     enum { BLOCKS = STEPS > 4 ? 1 : 2 };
 };

@@ -22,6 +22,9 @@
                  eight neighbouring ones in its sums: chunk u of row held(h), of CHUNKS, from
                  chunk_channel(u) on
        product   sums of which a lane holds channels of one position (`across`: rows are positions) */
+struct ckci_k_stem_mfma;
+struct ckci_k_stem_mma;
+template <int GFX> struct ckci_k_stem_wmma;
 #if defined(CKCI_K_MFMA)
 struct ckci_k_stem_mfma : ckci_k_mfma16 {
     enum { HOLDS = 1, PAIRS = 2, CHUNKS = 2 };

@@ -359,29 +359,10 @@ struct ckci_k_stem_sum {
 };
 
 /* Body<U, NVIDIA> with the unit of the target. */
-template <template <class, int> class Body> struct ckci_k_stem {
-#if defined(CKCI_SIMULATOR)
-    typedef ckci_k_by_unit<
-        typename Body<ckci_k_stem_mfma, 0>::type, typename Body<ckci_k_stem_wmma<11>, 0>::type,
-        typename Body<ckci_k_stem_wmma<12>, 0>::type, typename Body<ckci_k_stem_mma, 1>::type>
-        body;
-#elif defined(CKCI_K_MFMA)
-    typedef typename Body<ckci_k_stem_mfma, 0>::type body;
-#elif defined(CKCI_K_WMMA)
-    typedef typename Body<ckci_k_stem_wmma<11>, 0>::type body;
-#elif defined(CKCI_K_WMMA12)
-    typedef typename Body<ckci_k_stem_wmma<12>, 0>::type body;
-#elif defined(CKCI_K_MMA)
-    typedef typename Body<ckci_k_stem_mma, 1>::type body;
-#else
-    typedef ckci_k_nothing body;
-#endif
-    typedef typename body::lds lds;
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_stem &p, lds &m)
-    {
-        body::run(p, m);
-    }
+template <template <class, int> class Body>
+struct ckci_k_stem
+    : ckci_k_by_unit<typename Body<ckci_k_stem_mfma, 0>::type, typename Body<ckci_k_stem_wmma<11>, 0>::type,
+                     typename Body<ckci_k_stem_wmma<12>, 0>::type, typename Body<ckci_k_stem_mma, 1>::type> {
 };
 
 template <class U, int NVIDIA> struct ckci_k_stem_fwd_of {

@@ -9,35 +9,10 @@
 #include "kernels/unit/wmma.h"
 #include "kernels/pair/strips.h"
 
-/* The kernels, with the unit of the target; without one they are empty, and no plan takes them. */
-#if defined(CKCI_SIMULATOR)
 template <template <class> class Nvidia, template <class> class Amd>
 struct ckci_k_pair_by_unit : ckci_k_by_unit<Amd<ckci_k_mfma>, Amd<ckci_k_wmma<11>>, Amd<ckci_k_wmma<12>>,
                                             Nvidia<ckci_k_mma>, Nvidia<ckci_k_mma_groups>> {
 };
-#elif defined(CKCI_K_MFMA)
-template <template <class> class, template <class> class Amd> struct ckci_k_pair_by_unit : Amd<ckci_k_mfma> {
-};
-#elif defined(CKCI_K_WMMA)
-template <template <class> class, template <class> class Amd>
-struct ckci_k_pair_by_unit : Amd<ckci_k_wmma<11>> {
-};
-#elif defined(CKCI_K_WMMA12)
-template <template <class> class, template <class> class Amd>
-struct ckci_k_pair_by_unit : Amd<ckci_k_wmma<12>> {
-};
-#elif defined(CKCI_K_WGMMA)
-template <template <class> class Nvidia, template <class> class>
-struct ckci_k_pair_by_unit : Nvidia<ckci_k_mma_groups> {
-};
-#elif defined(CKCI_K_MMA)
-template <template <class> class Nvidia, template <class> class>
-struct ckci_k_pair_by_unit : Nvidia<ckci_k_mma> {
-};
-#else
-template <template <class> class, template <class> class> struct ckci_k_pair_by_unit : ckci_k_nothing {
-};
-#endif
 
 template <class E> struct ckci_k_pair_bodies {
     template <class U> using point_nvidia = ckci_k_pair_tiles<E, U, 64, CKCI_PAIR_POINT_NVIDIA>;

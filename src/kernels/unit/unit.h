@@ -37,6 +37,36 @@
 #endif
 #endif
 
+/* Units that the target may not have: their names stand in every list of a kernel's bodies. */
+struct ckci_k_mfma;
+struct ckci_k_mfma16;
+struct ckci_k_mma;
+struct ckci_k_mma_groups;
+template <int GFX> struct ckci_k_wmma;
+
+/* A kernel's body with the unit of the target; without one it is empty, and no plan takes it. Wgmma: where
+   groups of waves multiply. (The simulator's, which asks when it runs, is in kernels/prim.h.) */
+#if defined(CKCI_SIMULATOR)
+#elif defined(CKCI_K_MFMA)
+template <class Mfma, class, class, class Mma, class = Mma> struct ckci_k_by_unit : Mfma {
+};
+#elif defined(CKCI_K_WMMA)
+template <class, class Wmma, class, class Mma, class = Mma> struct ckci_k_by_unit : Wmma {
+};
+#elif defined(CKCI_K_WMMA12)
+template <class, class, class Wmma12, class Mma, class = Mma> struct ckci_k_by_unit : Wmma12 {
+};
+#elif defined(CKCI_K_WGMMA)
+template <class, class, class, class Mma, class Wgmma = Mma> struct ckci_k_by_unit : Wgmma {
+};
+#elif defined(CKCI_K_MMA)
+template <class, class, class, class Mma, class = Mma> struct ckci_k_by_unit : Mma {
+};
+#else
+template <class, class, class, class Mma, class = Mma> struct ckci_k_by_unit : ckci_k_nothing {
+};
+#endif
+
 /* What is multiplied. Sums of f16 and bf16 are f32; kernels take both: they differ in the loop alone, which a
    kernel holds once for each. Likewise f32 and tf32, in kernels and units (ckci_k_single) of their own; f64
    (ckci_k_double) and i8, whose sums are i32 (ckci_k_whole), have others. */
