@@ -290,7 +290,7 @@ $(B)/test/sim/test_sim: tests/test_sim.cc tests/sim.h $(SOURCES)
 $(B)/test/sim/test_sim_faults: tests/test_sim_faults.cc tests/sim_impl.cc tests/sim.h $(SOURCES) $(B)/openmp
 	@mkdir -p $(@D)
 	$(CXX) $(SIM_FLAGS) -O0 -DCKCONV_ONLY_F32 $(OPENMP) -Isrc -Itests $< -o $@ $(OPENMP) -lm
-$(B)/test/sim/test_sim_elements: tests/test_sim_elements.cc tests/sim.h $(SOURCES)
+$(B)/test/sim/test_sim_elements $(B)/test/sim/test_sim_order: $(B)/test/sim/%: tests/%.cc tests/sim.h $(SOURCES)
 	@mkdir -p $(@D)
 	$(CXX) $(SIM_FLAGS) -Isrc -Itests $< -o $@
 $(B)/ckconv-sim: $(B)/examples/ckconv_cli.o $(B)/test/sim/ckconv.o
@@ -343,7 +343,7 @@ FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/te
     $(addprefix sim:gfx942/,test_transform test_norm_sums test_device test_sums@quick test_epilogue+lines@quick) \
     $(SIM_TARGETS:%=sim:%/test_bias@quick) \
     sim:sm_90/test_transform sim:gfx942/test_special sim:sm_86/test_special sim/test_sim sim/test_sim_elements \
-    sim/test_sim_faults \
+    sim/test_sim_order sim/test_sim_faults \
     $(filter-out $(LONG_SCRIPTS),$(wildcard tests/test_*.sh)) \
     $(addprefix main/,$(filter-out test_cross test_groupnorm test_conv_conv test_epilogue test_fuzz,$(TESTS))) \
     main/test_epilogue@quick main/test_fuzz@quick \

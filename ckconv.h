@@ -941,6 +941,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef DBIAS
 #pragma push_macro("DEEP")
 #undef DEEP
+#pragma push_macro("DENSE")
+#undef DENSE
+#pragma push_macro("DENSE_BYTES")
+#undef DENSE_BYTES
 #pragma push_macro("DEPTH")
 #undef DEPTH
 #pragma push_macro("DEPTH_MATRIX")
@@ -1107,6 +1111,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef LEAKY_RELU
 #pragma push_macro("LEAST")
 #undef LEAST
+#pragma push_macro("LEFT")
+#undef LEFT
 #pragma push_macro("LIE")
 #undef LIE
 #pragma push_macro("LINE")
@@ -1161,8 +1167,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef NORM_PLANES
 #pragma push_macro("NOTHING")
 #undef NOTHING
-#pragma push_macro("NO_256")
-#undef NO_256
+#pragma push_macro("NO_TILE")
+#undef NO_TILE
 #pragma push_macro("NVIDIA")
 #undef NVIDIA
 #pragma push_macro("ODD")
@@ -1385,6 +1391,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef STRIPS
 #pragma push_macro("SUMS")
 #undef SUMS
+#pragma push_macro("SUMS_BYTES")
+#undef SUMS_BYTES
 #pragma push_macro("SUMS_WIDE")
 #undef SUMS_WIDE
 #pragma push_macro("T")
@@ -1487,8 +1495,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef WHOLE
 #pragma push_macro("WIDE")
 #undef WIDE
-#pragma push_macro("WIDEST")
-#undef WIDEST
 #pragma push_macro("WINDOW")
 #undef WINDOW
 #pragma push_macro("WM")
@@ -2786,59 +2792,59 @@ typedef struct ckci_tensor {
 /*------------------------------------------------------------------------------------------------------------
   >>core-target
   The one table of architectures. Planner, kernels, runtime and tests read it; nothing else knows a name. A
-  row is all that is known of one before a device is asked: vendor, matrix unit, wave, LDS, quirks of its
-  compilers. A name without a row is planned with portable kernels, so that new GPUs run before they are
-  known. A second table has what devices do in a second, for the costs of gpu/costs.h and for roofs.
+  row is all that is known of one before a device is asked: vendor, matrix unit, wave, LDS, dies. A name
+  without a row is planned with portable kernels, so that new GPUs run before they are known. A second table
+  has what devices do in a second, for the costs of gpu/costs.h and for roofs.
 */
 /* One row for each architecture holds all that host, kernels and tests know of it: name, vendor, matrix
    unit, threads of a wave, compute units of a typical device, bytes of LDS that one block may ask for
-   (NVIDIA: with the opt-in, as in its table of compute capabilities), quirk. A name without a row gets the
-   portable kernels. */
+   (NVIDIA: with the opt-in, as in its table of compute capabilities), dies that take blocks in turns, each
+   with an L2 cache of its own (AMD's XCDs). A name without a row gets the portable kernels. */
 #define CKCI_ARCHITECTURES(X)                                                                                \
-    X(gfx900, AMD, NONE, 64, 64, 65536, NONE)                                                                \
-    X(gfx906, AMD, NONE, 64, 60, 65536, NONE)                                                                \
-    X(gfx908, AMD, CDNA1, 64, 120, 65536, NONE)                                                              \
-    X(gfx90a, AMD, CDNA2, 64, 104, 65536, NONE)                                                              \
-    X(gfx90c, AMD, NONE, 64, 8, 65536, NONE)                                                                 \
-    X(gfx940, AMD, CDNA3, 64, 228, 65536, NONE)                                                              \
-    X(gfx941, AMD, CDNA3, 64, 304, 65536, NONE)                                                              \
-    X(gfx942, AMD, CDNA3, 64, 304, 65536, NONE)                                                              \
-    X(gfx950, AMD, CDNA4, 64, 256, 163840, NO_256)                                                           \
-    X(gfx1010, AMD, NONE, 32, 40, 65536, NONE)                                                               \
-    X(gfx1011, AMD, NONE, 32, 36, 65536, NONE)                                                               \
-    X(gfx1012, AMD, NONE, 32, 22, 65536, NONE)                                                               \
-    X(gfx1013, AMD, NONE, 32, 24, 65536, NONE)                                                               \
-    X(gfx1030, AMD, NONE, 32, 80, 65536, NONE)                                                               \
-    X(gfx1031, AMD, NONE, 32, 40, 65536, NONE)                                                               \
-    X(gfx1032, AMD, NONE, 32, 32, 65536, NONE)                                                               \
-    X(gfx1033, AMD, NONE, 32, 8, 65536, NONE)                                                                \
-    X(gfx1034, AMD, NONE, 32, 16, 65536, NONE)                                                               \
-    X(gfx1035, AMD, NONE, 32, 12, 65536, NONE)                                                               \
-    X(gfx1036, AMD, NONE, 32, 2, 65536, NONE)                                                                \
-    X(gfx1100, AMD, RDNA3, 32, 96, 65536, NONE)                                                              \
-    X(gfx1101, AMD, RDNA3, 32, 60, 65536, NONE)                                                              \
-    X(gfx1102, AMD, RDNA3, 32, 32, 65536, NONE)                                                              \
-    X(gfx1103, AMD, RDNA3, 32, 12, 65536, NONE)                                                              \
-    X(gfx1150, AMD, RDNA3, 32, 16, 65536, NONE)                                                              \
-    X(gfx1151, AMD, RDNA3, 32, 40, 65536, NONE)                                                              \
-    X(gfx1152, AMD, RDNA3, 32, 8, 65536, NONE)                                                               \
-    X(gfx1153, AMD, RDNA3, 32, 4, 65536, NONE)                                                               \
-    X(gfx1200, AMD, RDNA4, 32, 32, 65536, NONE)                                                              \
-    X(gfx1201, AMD, RDNA4, 32, 64, 65536, NONE)                                                              \
-    X(gfx1250, AMD, GFX125, 32, 256, 327680, NONE)                                                           \
-    X(gfx1251, AMD, GFX125, 32, 256, 327680, NONE)                                                           \
-    X(sm_70, NVIDIA, NONE, 32, 80, 98304, NONE)                                                              \
-    X(sm_75, NVIDIA, NONE, 32, 68, 65536, NONE)                                                              \
-    X(sm_80, NVIDIA, MMA, 32, 108, 166912, NONE)                                                             \
-    X(sm_86, NVIDIA, MMA, 32, 84, 101376, NONE)                                                              \
-    X(sm_87, NVIDIA, MMA, 32, 16, 166912, NONE)                                                              \
-    X(sm_89, NVIDIA, MMA, 32, 128, 101376, NONE)                                                             \
-    X(sm_90, NVIDIA, WGMMA, 32, 132, 232448, NONE)                                                           \
-    X(sm_100, NVIDIA, MMA, 32, 148, 232448, NONE)                                                            \
-    X(sm_103, NVIDIA, MMA, 32, 148, 232448, NONE)                                                            \
-    X(sm_110, NVIDIA, MMA, 32, 20, 232448, NONE)                                                             \
-    X(sm_120, NVIDIA, MMA, 32, 170, 101376, NONE)                                                            \
-    X(sm_121, NVIDIA, MMA, 32, 48, 101376, NONE)
+    X(gfx900, AMD, NONE, 64, 64, 65536, 1)                                                                   \
+    X(gfx906, AMD, NONE, 64, 60, 65536, 1)                                                                   \
+    X(gfx908, AMD, CDNA1, 64, 120, 65536, 1)                                                                 \
+    X(gfx90a, AMD, CDNA2, 64, 104, 65536, 1)                                                                 \
+    X(gfx90c, AMD, NONE, 64, 8, 65536, 1)                                                                    \
+    X(gfx940, AMD, CDNA3, 64, 228, 65536, 6)                                                                 \
+    X(gfx941, AMD, CDNA3, 64, 304, 65536, 8)                                                                 \
+    X(gfx942, AMD, CDNA3, 64, 304, 65536, 8)                                                                 \
+    X(gfx950, AMD, CDNA4, 64, 256, 163840, 8)                                                                \
+    X(gfx1010, AMD, NONE, 32, 40, 65536, 1)                                                                  \
+    X(gfx1011, AMD, NONE, 32, 36, 65536, 1)                                                                  \
+    X(gfx1012, AMD, NONE, 32, 22, 65536, 1)                                                                  \
+    X(gfx1013, AMD, NONE, 32, 24, 65536, 1)                                                                  \
+    X(gfx1030, AMD, NONE, 32, 80, 65536, 1)                                                                  \
+    X(gfx1031, AMD, NONE, 32, 40, 65536, 1)                                                                  \
+    X(gfx1032, AMD, NONE, 32, 32, 65536, 1)                                                                  \
+    X(gfx1033, AMD, NONE, 32, 8, 65536, 1)                                                                   \
+    X(gfx1034, AMD, NONE, 32, 16, 65536, 1)                                                                  \
+    X(gfx1035, AMD, NONE, 32, 12, 65536, 1)                                                                  \
+    X(gfx1036, AMD, NONE, 32, 2, 65536, 1)                                                                   \
+    X(gfx1100, AMD, RDNA3, 32, 96, 65536, 1)                                                                 \
+    X(gfx1101, AMD, RDNA3, 32, 60, 65536, 1)                                                                 \
+    X(gfx1102, AMD, RDNA3, 32, 32, 65536, 1)                                                                 \
+    X(gfx1103, AMD, RDNA3, 32, 12, 65536, 1)                                                                 \
+    X(gfx1150, AMD, RDNA3, 32, 16, 65536, 1)                                                                 \
+    X(gfx1151, AMD, RDNA3, 32, 40, 65536, 1)                                                                 \
+    X(gfx1152, AMD, RDNA3, 32, 8, 65536, 1)                                                                  \
+    X(gfx1153, AMD, RDNA3, 32, 4, 65536, 1)                                                                  \
+    X(gfx1200, AMD, RDNA4, 32, 32, 65536, 1)                                                                 \
+    X(gfx1201, AMD, RDNA4, 32, 64, 65536, 1)                                                                 \
+    X(gfx1250, AMD, GFX125, 32, 256, 327680, 1)                                                              \
+    X(gfx1251, AMD, GFX125, 32, 256, 327680, 1)                                                              \
+    X(sm_70, NVIDIA, NONE, 32, 80, 98304, 1)                                                                 \
+    X(sm_75, NVIDIA, NONE, 32, 68, 65536, 1)                                                                 \
+    X(sm_80, NVIDIA, MMA, 32, 108, 166912, 1)                                                                \
+    X(sm_86, NVIDIA, MMA, 32, 84, 101376, 1)                                                                 \
+    X(sm_87, NVIDIA, MMA, 32, 16, 166912, 1)                                                                 \
+    X(sm_89, NVIDIA, MMA, 32, 128, 101376, 1)                                                                \
+    X(sm_90, NVIDIA, WGMMA, 32, 132, 232448, 1)                                                              \
+    X(sm_100, NVIDIA, MMA, 32, 148, 232448, 1)                                                               \
+    X(sm_103, NVIDIA, MMA, 32, 148, 232448, 1)                                                               \
+    X(sm_110, NVIDIA, MMA, 32, 20, 232448, 1)                                                                \
+    X(sm_120, NVIDIA, MMA, 32, 170, 101376, 1)                                                               \
+    X(sm_121, NVIDIA, MMA, 32, 48, 101376, 1)
 
 /* Devices, of each architecture the one that ckconv_device_named describes first: architecture, name,
    compute units, MHz (boost), GB/s of memory, bytes of LDS that a unit reads in a clock, and multiply-adds
@@ -2916,15 +2922,11 @@ enum {
     CKCI_UNIT_WGMMA = 8,
     CKCI_UNIT_GFX125 = 9
 };
-enum {
-    CKCI_QUIRK_NONE = 0,
-    CKCI_QUIRK_NO_256 = 1 /* compilers move the sums of tiles of 256 x 256 between registers: left out */
-};
 
 typedef struct ckci_architecture {
     char name[8]; /* with zeros to its end */
     int32_t kind; /* CKCONV_DEVICE_... */
-    int32_t unit, wave, units, lds, quirk;
+    int32_t unit, wave, units, lds, dies;
 } ckci_architecture;
 
 enum { CKCI_FIGURES_READ = 1, CKCI_FIGURES_UNITS = 2, CKCI_FIGURES_HEART = 3, CKCI_FIGURES_GUESS = 4 };
@@ -2949,8 +2951,8 @@ CKCI_FN const ckci_figures *ckci_all_figures(size_t *count)
 
 CKCI_FN const ckci_architecture *ckci_architectures(size_t *count)
 {
-#define CKCI_ROW(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK)                                                \
-    {#NAME, CKCONV_DEVICE_##VENDOR, CKCI_UNIT_##UNIT, WAVE, UNITS, LDS, CKCI_QUIRK_##QUIRK},
+#define CKCI_ROW(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, DIES)                                                 \
+    {#NAME, CKCONV_DEVICE_##VENDOR, CKCI_UNIT_##UNIT, WAVE, UNITS, LDS, DIES},
     static const ckci_architecture table[] = {CKCI_ARCHITECTURES(CKCI_ROW)};
 #undef CKCI_ROW
     *count = sizeof table / sizeof table[0];
@@ -3049,6 +3051,12 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables *
 #define CKCI_STEM_BACK_PIXELS(NVIDIA) ((NVIDIA) ? 79872 : 31232)
 #define CKCI_STEM_PLANES(NVIDIA) ((NVIDIA) ? 81920 : 20480)
 #define CKCI_STEM_POSITIONS(NVIDIA) ((NVIDIA) ? 112 : 64)
+/* Threads of a block of tiles that CDNA alone has: each of its waves owns 128 x 64 sums, or 64 x 128. So it
+   takes three bytes from LDS where waves of 64 x 64 take four, and two waves share a SIMD. */
+#define CKCI_WIDE_THREADS(ROWS, COLUMNS) ((ROWS) * (COLUMNS) / 128)
+/* Steps of a tile that LDS holds where waves fill it (CDNA 4), of a first and a second operand with so many
+   rows: blocks share 160 KB, or one has it. */
+#define CKCI_DIRECT_STAGES(ROWS) ((ROWS) <= 384 ? 3 : 4)
 /* Tiles in LDS where groups of four waves multiply: of a first and a second operand with so many rows. */
 #define CKCI_GROUP_STAGES(ROWS) ((ROWS) <= 256 || (ROWS) > 384 ? 3 : (ROWS) <= 320 ? 5 : 4)
 /* Tiles of bwd_data on NVIDIA that read weights across memory whatever the number of channels: smaller ones
@@ -3175,6 +3183,22 @@ typedef struct ckci_gpu_near {
     int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
 } ckci_gpu_near;
 
+/* Tiles on AMD: which of them a block takes (ckci_k_in_order), where several dies take blocks in turns; the
+   first `rest` dies have one more than `each`. */
+typedef struct ckci_gpu_order {
+    int32_t each, rest;
+    ckci_divisor by_dies;
+} ckci_gpu_order;
+
+CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
+{
+    ckci_gpu_order order;
+    order.each = (int32_t)(blocks / dies);
+    order.rest = (int32_t)(blocks % dies);
+    order.by_dies = ckci_make_divisor(dies);
+    return order;
+}
+
 /* pointwise: bytes of a column of weights in LDS, and its chunks of eight places. */
 typedef struct ckci_gpu_point {
     int32_t pitch;
@@ -3297,6 +3321,7 @@ typedef struct ckci_gpu_conv {
         ckci_gpu_patch patch; /* of a pair's second convolution */
         ckci_gpu_strips strips;
         ckci_gpu_point point;
+        ckci_gpu_order order;
     } as;
 } ckci_gpu_conv;
 
@@ -3598,8 +3623,17 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
     M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
 
-/* fwd and bwd_data, of MFMA alone: rows, columns, part */
-#define CKCI_CDNA_TILES(M, X) M(X, 256, 256, 3)
+/* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
+   across */
+#define CKCI_CDNA_TILES(M, X)                                                                                \
+    M(X, 256, 256, 3)                                                                                        \
+    M(X, 256, 128, 2)
+
+/* bwd_weight, where waves fill tiles (CDNA 4) alone: rows, columns, part */
+#define CKCI_CDNA_WEIGHT_TILES(M, X)                                                                         \
+    M(X, 256, 256, 4)                                                                                        \
+    M(X, 128, 256, 1)                                                                                        \
+    M(X, 256, 128, 4)
 
 /* i8, fwd and bwd_data: rows, columns, part, mma.sync's slowness */
 #define CKCI_WHOLE_TILES(M, X)                                                                               \
@@ -3646,8 +3680,14 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(matrix_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv, 256,                               \
       ckci_k_matrix<ckci_k_matrix_weight, ROWS, COLUMNS>)
 #define CKCI_CDNA_KERNELS(X, ROWS, COLUMNS, PART)                                                            \
-    X(matrix_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_conv, 256,                               \
-      ckci_k_matrix<ckci_k_matrix_gather, ROWS, COLUMNS>)
+    X(matrix_wide_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_conv, CKCI_WIDE_THREADS(ROWS, COLUMNS),    \
+      ckci_k_matrix<ckci_k_matrix_wide, ROWS, COLUMNS>)
+#define CKCI_CDNA_BACK_KERNELS(X, ROWS, COLUMNS, PART)                                                       \
+    X(matrix_wide_back_##ROWS##x##COLUMNS, BACK_HALF, PART, ckci_gpu_conv, CKCI_WIDE_THREADS(ROWS, COLUMNS), \
+      ckci_k_matrix<ckci_k_matrix_wide_back, ROWS, COLUMNS>)
+#define CKCI_CDNA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART)                                                     \
+    X(matrix_wide_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv,                               \
+      CKCI_WIDE_THREADS(ROWS, COLUMNS), ckci_k_matrix<ckci_k_matrix_wide_weight, ROWS, COLUMNS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
       ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
@@ -3673,6 +3713,8 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 /* Those whose o_vec stands for eight neighbouring columns, whatever the epilogue. */
 #define CKCI_GPU_MATRIX(X)                                                                                   \
     CKCI_CDNA_TILES(CKCI_CDNA_KERNELS, X)                                                                    \
+    CKCI_CDNA_TILES(CKCI_CDNA_BACK_KERNELS, X)                                                               \
+    CKCI_CDNA_WEIGHT_TILES(CKCI_CDNA_WEIGHT_KERNELS, X)                                                      \
     CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
     CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
@@ -18047,8 +18089,21 @@ CKCI_FN void ckci_matrix_turned_weights(ckci_matrix *m, const ckconv_device *dev
     }
 }
 
-/* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows
-   there, AMD one of 64 bytes, or the sums that pass through; tables of positions or of taps and rows. */
+/* A tile that CDNA alone has? (NVIDIA's of that size are others.) */
+CKCI_FN int ckci_matrix_wide(const ckconv_device *device, int32_t tile_m, int32_t tile_n)
+{
+    return device->kind == CKCONV_DEVICE_AMD && tile_m * tile_n > 128 * 128;
+}
+
+/* Do waves fill such tiles of halves? */
+CKCI_FN int ckci_matrix_direct(const ckconv_device *device, int32_t tile_m, int32_t tile_n)
+{
+    return ckci_matrix_unit(device) == CKCI_UNIT_CDNA4 && tile_m >= 64 && tile_n >= 64;
+}
+
+/* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows there, AMD
+   one of 64 bytes (several, where waves fill them), or the sums that pass through; tables of
+   positions or of taps and rows. */
 CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
@@ -18057,7 +18112,13 @@ CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32
     tables +=
         nvidia && op != CKCONV_BWD_WEIGHT && tile_m >= 128 && tile_n >= 64 ? 96 + 8 * (tile_m + tile_n) : 0;
     int64_t stages = tile_m >= 64 && tile_n >= 64 ? CKCI_GROUP_STAGES(rows) : 3;
-    return tables + (nvidia ? ckci_max(stages * 128 * rows, sums) : ckci_max(64 * rows, 18432));
+    if (nvidia) {
+        return tables + ckci_max(stages * 128 * rows, sums);
+    }
+    const int wide = ckci_matrix_wide(device, tile_m, tile_n);
+    stages = ckci_matrix_direct(device, tile_m, tile_n) ? CKCI_DIRECT_STAGES(rows) : 1;
+    sums = (op == CKCONV_BWD_WEIGHT ? 64 : 72) * (wide ? CKCI_WIDE_THREADS(tile_m, tile_n) : 256);
+    return tables + ckci_max(stages * 64 * rows, sums);
 }
 
 /* LDS that a launch asks for. Where operands are read across, rows come by 64. */
@@ -18124,11 +18185,15 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     return CKCONV_OK;
 }
 
-/* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three) by registers. */
+/* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three, of wide tiles as many
+   as have two waves on a SIMD) by registers. */
 CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int64_t lds = device->lds_bytes / ckci_matrix_lds(device, op, tile_m, tile_n),
-            sums = (device->kind == CKCONV_DEVICE_NVIDIA ? 32768 : 49152) / (tile_m * tile_n);
+            sums = (device->kind == CKCONV_DEVICE_NVIDIA       ? 32768
+                    : ckci_matrix_wide(device, tile_m, tile_n) ? 65536
+                                                               : 49152) /
+                   (tile_m * tile_n);
     return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
 }
 
@@ -18155,6 +18220,26 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *
                : m->tile->slow[!ckci_matrix_groups(device, m)];
 }
 
+/* How much longer it takes on AMD where a compute unit has only `side` blocks, since few waves wait often: by
+   what a block of four waves alone fills of the unit's time, as llvm-mca has it of the loops that compilers
+   make for CDNA 4, and of wide tiles; of the others by a rule of thumb. */
+CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix *m, double side)
+{
+    const int size = m->tile->rows * m->tile->columns, weight = m->conv.op == CKCONV_BWD_WEIGHT;
+    const int wide = ckci_matrix_wide(device, m->tile->rows, m->tile->columns);
+    const int direct = ckci_matrix_direct(device, m->tile->rows, m->tile->columns);
+    if (!wide && !direct) {
+        const int late = ckci_matrix_unit(device) == CKCI_UNIT_CDNA4;
+        return (side * size < 2 * 128 * 128 ? 1.5 : 1) * (late ? 2 : 1);
+    }
+    const double alone = !direct             ? .85
+                         : wide              ? .6
+                         : size == 128 * 128 ? (weight ? .42 : .5)
+                                             : (weight ? .18 : .28);
+    const double filled = alone * (wide ? side * size / (256 * 128) : side);
+    return filled < 1 ? 1 / filled : 1;
+}
+
 /* Time on m's matrix unit. Rounds of blocks that run side by side; each takes nanoseconds to begin and write
    its sums, fewer where a block goes from one tile into the next, and for 64 places of the reduction: what
    ckci_matrix_slow says for two bytes each. NVIDIA multiplies f64 at the rate of eight bytes; AMD's rates are
@@ -18168,10 +18253,10 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     const ckci_rates rates = ckci_device_rates(device, m->type);
     double slow = ckci_matrix_slow(device, m, rates.thirst), size = (double)m->tile->rows * m->tile->columns;
     units = units < 1 ? 1 : units;
-    if (amd) { /* no more side by side than there are; few wait often */
+    if (amd) { /* no more side by side than there are */
         double most = ceil((double)blocks / units);
         side = most < 1 ? 1 : side < most ? side : most;
-        slow *= side * size < 32768 ? 1.5 : 1;
+        slow *= ckci_matrix_waits(device, m, side);
     } else if (side > 1 && (double)blocks <= units) {
         side = 1;
         slow *= 1.4;
@@ -18221,6 +18306,18 @@ CKCI_FN int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
     return least * k->red > 128 && most < CKCI_STREAM_TAPS;
 }
 
+/* Blocks of a device of AMD's take tiles in an order by its dies; it may be a part of one that its row means,
+   with fewer of them. */
+CKCI_FN void ckci_matrix_order(const ckconv_device *device, ckci_matrix *m)
+{
+    const ckci_architecture *row = ckci_find_architecture(device->arch);
+    if (row && device->kind == CKCONV_DEVICE_AMD) {
+        const int64_t units = ckci_max(device->compute_units, 1);
+        const int64_t dies = (units * row->dies + row->units / 2) / row->units;
+        m->l.a.conv.as.order = ckci_make_order(m->l.grid, ckci_max(dies, 1));
+    }
+}
+
 /* Tiles that groups of waves multiply (sm_90): as many blocks as run side by side take them. Plain stores of
    a tile are at most 2^31 elements apart. */
 CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
@@ -18235,6 +18332,7 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
     }
     reach = ckci_saturating_add(reach, ckci_saturating_mul(m->tile->rows / space + 2, k->o.t.stride[1]));
     k->work = k->workers = (int32_t)m->l.grid;
+    ckci_matrix_order(device, m);
     if (ckci_matrix_grouped(device, m) && side > 0) {
         k->o_vec = k->o_vec && reach <= INT32_MAX;
         m->l.grid = ckci_min(m->l.grid, side);
@@ -18371,8 +18469,11 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     int as_is = m->merge == 1 && red == before;
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
     int one = c->filter[0] * c->filter[1] * c->filter[2] == 1;
-    int may = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is &&
-              (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns)),
+    int32_t ranges;
+    CKCI_TRY(ckci_matrix_taps(c, &ranges, err));
+    int direct = ckci_matrix_direct(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
+        mma = family == CKCONV_FAMILY_MMA && (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns));
+    int may = back && size == 2 && as_is && (mma || direct),
         across = may && ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         ckci_tensor from = *w;
@@ -18410,20 +18511,17 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
         k->o.across = 1;
         ckci_set_form(&k->o);
     }
-    CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
+    k->ranges = ranges;
     ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0 || (across && one);
-    const ckci_architecture *row = ckci_find_architecture(device->arch);
-    if (tile->rows == 256 && tile->columns == 256 &&
-        (!k->taps_inside || k->ranges || !row || row->quirk == CKCI_QUIRK_NO_256)) {
-        return ckci_fail(
-            err, CKCONV_ERR_UNSUPPORTED,
-            "this tile takes channels in multiples of 32 and filters of 31 taps (summed), not on "
-            "gfx950; here %lld channels on %s",
-            CKCI_LL(red), device->arch);
+    if (ckci_matrix_wide(device, tile->rows, tile->columns) && (!k->taps_inside || k->ranges)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "this tile takes channels in multiples of 32 and filters of 31 taps (summed); here "
+                         "%lld channels",
+                         CKCI_LL(red));
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
@@ -19574,14 +19672,14 @@ CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
     return ckci_sum_items(device, part, 1);
 }
 
-/* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), or have
-   equal shares; the cheapest. */
+/* Parts of the positions: such that the blocks fill one to eight rounds (AMD: sixths of them also, one, two
+   or three blocks on each unit), or have equal shares; the cheapest. */
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
     int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile->rows, m->tile->columns) *
                    ckci_max(device->compute_units, 1);
-    int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2;
+    int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 6;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
     double least = 1e300;
     ckci_gpu_share share;
@@ -19826,7 +19924,8 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
         return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
     }
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
-    const int32_t gather = ckci_image_weight_kernel(tile);
+    const int wide = ckci_matrix_wide(device, tile->rows, tile->columns);
+    const int32_t gather = wide ? -1 : ckci_image_weight_kernel(tile);
     ckci_conv image;
     if (gather >= 0 && ckci_image_weights(p, &image)) {
         m->conv = image;
@@ -19855,6 +19954,11 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     int64_t positions = c->n * space;
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
+    if (wide && !ckci_matrix_direct(device, tile->rows, tile->columns)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "this tile is for units that turn operands as they read them: gfx950; here it is %s",
+                         device->arch);
+    }
     ckci_set_kernel(&m->l, tile->kernel);
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
@@ -19913,6 +20017,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     k->by_one_c = ckci_make_divisor(p->c);
     k->o_vec = k->o_vec && k->merge == 0 && k->columns % 2 == 0;
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
+    ckci_matrix_order(device, m);
     *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
     if (split > 1 && k->merge == 0) {
         ckci_gpu_share share;
@@ -22292,7 +22397,12 @@ CKCI_FN int32_t ckci_cpu_features(void)
                     0, 0, {SLOW, OTHER})
 #define CKCI_CDNA_ROW(X, OP, PASS, ROWS, COLUMNS)                                                            \
     CKCI_MATRIX_ROW(X, MFMA, OP, gather, gpu_mfma_##PASS##_##ROWS##x##COLUMNS, CKCONV_F32, CKCI_TILE_HALF,   \
-                    ROWS, COLUMNS, CKCI_KERNEL_matrix_gather_##ROWS##x##COLUMNS, 0, 0, 0, 0, 0, {0, 0})
+                    ROWS, COLUMNS, CKCI_KERNEL_matrix_wide_##ROWS##x##COLUMNS,                               \
+                    CKCI_KERNEL_matrix_wide_back_##ROWS##x##COLUMNS, 0, 0, 0, 0, {0, 0})
+#define CKCI_CDNA_WEIGHT_ROW(X, ROWS, COLUMNS, PART)                                                         \
+    CKCI_MATRIX_ROW(X, MFMA, BWD_WEIGHT, weight, gpu_mfma_bwd_weight_##ROWS##x##COLUMNS, CKCONV_F32,         \
+                    CKCI_TILE_HALF, ROWS, COLUMNS, CKCI_KERNEL_matrix_wide_weight_##ROWS##x##COLUMNS, 0, 0,  \
+                    0, 0, 0, {0, 0})
 #define CKCI_WHOLE_ROW(X, FAMILY, LOW, OP, PASS, ROWS, COLUMNS, SLOW)                                        \
     CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_i8_##ROWS##x##COLUMNS, CKCONV_I32,           \
                     CKCI_TILE_WHOLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_whole_##ROWS##x##COLUMNS, 0, 0, 0, 0, \
@@ -22433,6 +22543,7 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_SINGLE_TILES(CKCI_MFMA_SINGLE, X)                                                                   \
     CKCI_DOUBLE_TILES(CKCI_MFMA_DOUBLE, X)                                                                   \
     CKCI_CDNA_TILES(CKCI_MFMA_CDNA, X)                                                                       \
+    CKCI_CDNA_WEIGHT_TILES(CKCI_CDNA_WEIGHT_ROW, X)                                                          \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
     CKCI_GPU_MATRIX_STEM(X, WMMA, wmma)                                                                      \
     CKCI_GPU_POINTWISE(X, WMMA, wmma)                                                                        \
@@ -25351,6 +25462,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_GPU_DEPTH
 #undef CKCI_GPU_FMA
 #undef CKCI_GROUP_STAGES
+#undef CKCI_WIDE_THREADS
+#undef CKCI_DIRECT_STAGES
 #undef CKCI_STREAM_TAPS
 #undef CKCI_BACK_ANY
 #undef CKCI_MATRIX_FAR
@@ -25358,9 +25471,13 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_GPU_KERNELS
 #undef CKCI_GPU_MATRIX
 #undef CKCI_BOTH
+#undef CKCI_CDNA_BACK_KERNELS
 #undef CKCI_CDNA_KERNELS
 #undef CKCI_CDNA_ROW
 #undef CKCI_CDNA_TILES
+#undef CKCI_CDNA_WEIGHT_KERNELS
+#undef CKCI_CDNA_WEIGHT_ROW
+#undef CKCI_CDNA_WEIGHT_TILES
 #undef CKCI_DOUBLE_KERNELS
 #undef CKCI_DOUBLE_ROW
 #undef CKCI_DOUBLE_TILES
@@ -25670,6 +25787,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("D")
 #pragma pop_macro("DBIAS")
 #pragma pop_macro("DEEP")
+#pragma pop_macro("DENSE")
+#pragma pop_macro("DENSE_BYTES")
 #pragma pop_macro("DEPTH")
 #pragma pop_macro("DEPTH_MATRIX")
 #pragma pop_macro("DIN")
@@ -25753,6 +25872,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("LB")
 #pragma pop_macro("LEAKY_RELU")
 #pragma pop_macro("LEAST")
+#pragma pop_macro("LEFT")
 #pragma pop_macro("LIE")
 #pragma pop_macro("LINE")
 #pragma pop_macro("LINES")
@@ -25780,7 +25900,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("NORM_F64")
 #pragma pop_macro("NORM_PLANES")
 #pragma pop_macro("NOTHING")
-#pragma pop_macro("NO_256")
+#pragma pop_macro("NO_TILE")
 #pragma pop_macro("NVIDIA")
 #pragma pop_macro("ODD")
 #pragma pop_macro("OF_X")
@@ -25892,6 +26012,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("STRIP")
 #pragma pop_macro("STRIPS")
 #pragma pop_macro("SUMS")
+#pragma pop_macro("SUMS_BYTES")
 #pragma pop_macro("SUMS_WIDE")
 #pragma pop_macro("T")
 #pragma pop_macro("TANH")
@@ -25943,7 +26064,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("WHERE")
 #pragma pop_macro("WHOLE")
 #pragma pop_macro("WIDE")
-#pragma pop_macro("WIDEST")
 #pragma pop_macro("WINDOW")
 #pragma pop_macro("WM")
 #pragma pop_macro("WMMA")

@@ -173,7 +173,7 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #endif
 #define CKCI_K_PRAGMA(x) _Pragma(#x)
 
-/* What the table of architectures has in the row of the target that is compiled for: unit and quirk; and
+/* What the table of architectures has in the row of the target that is compiled for: unit and dies; and
    whether its buffer descriptors and barriers are known: gfx125x has others. Exact names: __GFX12__, say, is
    also gfx1250, whose unit is another. */
 #define CKCI_K_UNIT_NONE 0
@@ -186,32 +186,30 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #define CKCI_K_UNIT_MMA 7
 #define CKCI_K_UNIT_WGMMA 8
 #define CKCI_K_UNIT_GFX125 9
-#define CKCI_K_QUIRK_NONE 0
-#define CKCI_K_QUIRK_NO_256 1
 #if !defined(__HIP_DEVICE_COMPILE__)
 #define CKCI_K_UNIT 0
-#define CKCI_K_QUIRK 0
+#define CKCI_K_DIES 1
 #define CKCI_K_BUFFERS 0
 #elif defined(__gfx9_generic__) || defined(__gfx10_1_generic__) || defined(__gfx10_3_generic__)
 #define CKCI_K_UNIT 0
-#define CKCI_K_QUIRK 0
+#define CKCI_K_DIES 1
 #define CKCI_K_BUFFERS 1
 #elif defined(__gfx11_generic__)
 #define CKCI_K_UNIT CKCI_K_UNIT_RDNA3
-#define CKCI_K_QUIRK 0
+#define CKCI_K_DIES 1
 #define CKCI_K_BUFFERS 1
 #elif defined(__gfx12_generic__)
 #define CKCI_K_UNIT CKCI_K_UNIT_RDNA4
-#define CKCI_K_QUIRK 0
+#define CKCI_K_DIES 1
 #define CKCI_K_BUFFERS 1
 #elif defined(__gfx9_4_generic__)
 #error "ckconv.h: no plan knows which matrix unit code for gfx9-4-generic has; name gfx942, gfx950 or both"
 #else
-#define CKCI_K_ROW_UNIT(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK) +__##NAME##__ * CKCI_K_UNIT_##UNIT
-#define CKCI_K_ROW_QUIRK(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK) +__##NAME##__ * CKCI_K_QUIRK_##QUIRK
-#define CKCI_K_ROW_KNOWN(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK) +__##NAME##__
+#define CKCI_K_ROW_UNIT(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, DIES) +__##NAME##__ * CKCI_K_UNIT_##UNIT
+#define CKCI_K_ROW_DIES(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, DIES) +__##NAME##__ * DIES
+#define CKCI_K_ROW_KNOWN(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, DIES) +__##NAME##__
 #define CKCI_K_UNIT (CKCI_ARCHITECTURES(CKCI_K_ROW_UNIT))
-#define CKCI_K_QUIRK (CKCI_ARCHITECTURES(CKCI_K_ROW_QUIRK))
+#define CKCI_K_DIES (CKCI_ARCHITECTURES(CKCI_K_ROW_DIES))
 #if CKCI_ARCHITECTURES(CKCI_K_ROW_KNOWN) && CKCI_K_UNIT != CKCI_K_UNIT_GFX125
 #define CKCI_K_BUFFERS 1
 #else
@@ -378,6 +376,11 @@ template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
 };
 
+/* The same of waves on a SIMD, for AMD's compilers; 1: no wish. */
+template <class Body> struct ckci_k_together {
+    enum { WAVES = 1 };
+};
+
 /* The body of a kernel that a target does not have: no plan takes it. */
 struct ckci_k_nothing {
     struct lds {
@@ -398,6 +401,18 @@ CKCI_K_FN bool ckci_k_amd()
     return false;
 #else
     return true;
+#endif
+}
+
+/* Can its blocks go to several dies? (The simulator's AMD targets: as if, for one, too.) */
+CKCI_K_FN bool ckci_k_has_dies()
+{
+#if defined(CKCI_SIMULATOR)
+    return ckci_k_amd();
+#elif CKCI_K_DIES > 1
+    return true;
+#else
+    return false;
 #endif
 }
 
@@ -1154,6 +1169,15 @@ CKCI_K_FN int64_t ckci_k_inside(const ckci_tensor &t, int32_t narrow, int32_t c,
     }
     const ckci_tensor &u = ckci_k_late(t);
     return c * u.stride[2] + z * u.stride[3] + y * u.stride[4] + x * u.stride[5];
+}
+
+/* Which work block `block` takes. Blocks go to dies in turns, of which each has an L2 cache of its own:
+   neighbours, which read the same rows or the same weights, belong on one. So a die's blocks take a stretch
+   of the work, one after the other, and every piece of work has one block. */
+CKCI_K_FN int32_t ckci_k_in_order(const ckci_gpu_order &order, int32_t block)
+{
+    const int32_t turn = ckci_k_divide(block, order.by_dies), die = block - turn * (int32_t)order.by_dies.d;
+    return die * order.each + (die < order.rest ? die : order.rest) + turn;
 }
 
 
@@ -3080,6 +3104,7 @@ template <class T> struct ckci_k_reduce {
 /* Units that the target may not have: their names stand in every list of a kernel's bodies. */
 struct ckci_k_mfma;
 struct ckci_k_mfma16;
+struct ckci_k_mfma_direct;
 struct ckci_k_mma;
 struct ckci_k_mma_groups;
 template <int GFX> struct ckci_k_wmma;
@@ -3141,6 +3166,11 @@ template <class U> struct ckci_k_single : U {
 template <class U> struct ckci_k_single_late : ckci_k_single<U> {
 };
 
+/* The same unit in blocks of so many threads. */
+template <class U, int COUNT> struct ckci_k_wide : U {
+    enum { THREADS = COUNT };
+};
+
 /* The same unit for f64: SIZE is 8, number is double. Without one of its own it stands in empty kernels. */
 template <class U> struct ckci_k_double : U {
 };
@@ -3180,6 +3210,12 @@ template <int KB> CKCI_K_FN int ckci_k_spot(int row, int chunk)
     return row * 64 + (chunk ^ (row >> 1 & 3)) * 16;
 }
 
+/* The same place in row H of eight rows of 64 bytes, of whose first, a multiple of eight, it is `at`. */
+template <int H> CKCI_K_FN int ckci_k_spot_of_eight(int at)
+{
+    return at ^ (H * 64 | (H >> 1) * 16);
+}
+
 #if defined(CKCI_SIMULATOR) || CKCI_K_UNIT == CKCI_K_UNIT_CDNA3
 #define CKCI_K_XF32 1
 #else
@@ -3205,7 +3241,17 @@ template <class T, int S> struct ckci_k_lane_sums {
 #endif
 };
 template <int MN, int S> struct ckci_k_square {
-    enum { M = MN, N = MN, STEP = 32, SUMS = S, KB = 64, ASYNC = 0, SIZE = CKCI_K_HALF };
+    enum {
+        THREADS = 256, /* of a block */
+        M = MN,
+        N = MN,
+        STEP = 32,
+        SUMS = S,
+        KB = 64,
+        ASYNC = 0,  /* threads copy chunks from memory into LDS (NVIDIA), */
+        DIRECT = 0, /* waves do */
+        SIZE = CKCI_K_HALF
+    };
     typedef float number;
     typedef ckci_k_lane_sums<float, S> sums;
 
@@ -3295,6 +3341,68 @@ struct ckci_k_mfma : ckci_k_cdna<32, 16> {
     }
 #endif
 };
+
+/* CDNA 4, where waves fill tiles: the same with rows of LDS in order and chunks permuted for 64 banks, of
+   which a load's lanes 0 to 3, 12 to 15 and 20 to 27 meet at a time, and the others. */
+struct ckci_k_mfma_direct : ckci_k_mfma {
+    enum { DIRECT = 1 };
+
+    /* The chunk that place `place` of a row has; the place that a chunk has. */
+    static CKCI_K_MEMBER int chunk_of(int row, int place)
+    {
+        return place ^ (row >> 2 & 3);
+    }
+
+    static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
+    {
+        const int lane = (int)threadIdx.x % WAVE, row = lane % M;
+        return *(const operand *)(tile + (row0 + row) * KB + chunk_of(row, at / 16 + lane / M) * 16);
+    }
+
+    /* The same for slabs of 64 rows, of which LDS holds places of the reduction, 128 bytes each: which chunk
+       a place of such a line has, so that two lines of four do not meet in the banks. */
+    static CKCI_K_MEMBER int across_chunk_of(int line, int place)
+    {
+        return place ^ (line >> 1 & 1) * 4;
+    }
+
+    /* 16 lanes read 16 neighbours of four lines and get four lines of one of them. */
+    static CKCI_K_MEMBER operand load_across(const unsigned char *tile, int row0, int at)
+    {
+        const int lane = (int)threadIdx.x % WAVE, line = at / 2 + lane / M * 8 + lane % 16 / 4;
+        const int row = row0 % 64 + lane % M / 16 * 16 + lane % 4 * 4;
+        const unsigned char *from =
+            tile + row0 / 64 * (64 * KB) + line * 128 + across_chunk_of(line, row / 8) * 16 + row / 4 % 2 * 8;
+        const ckci_k_uint2 low = read_turned(from), high = read_turned(from + 4 * 128);
+        const operand r = {low.x, low.y, high.x, high.y};
+        return r;
+    }
+
+    /* Of 16 lanes, of which four each read four times four halves, lane i gets halves i of all four. */
+    static CKCI_K_MEMBER ckci_k_uint2 read_turned(const unsigned char *from)
+    {
+#if defined(CKCI_SIMULATOR)
+        ckci_k_uint2 r;
+        sim_read_turned(&r, from);
+        return r;
+#elif CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
+        typedef ckci_k_vector<short, 4> four;
+        typedef __attribute__((address_space(3))) four *pointer;
+        return ckci_k_cast<ckci_k_uint2>(__builtin_amdgcn_ds_read_tr16_b64_v4i16((pointer)from));
+#else
+        return *(const ckci_k_uint2 *)from; /* nobody calls it */
+#endif
+    }
+};
+/* What multiplies tiles of halves; DIRECT: that waves fill where they can. */
+template <int DIRECT> struct ckci_k_mfma_of {
+    typedef ckci_k_mfma type;
+};
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
+template <> struct ckci_k_mfma_of<1> {
+    typedef ckci_k_mfma_direct type;
+};
+#endif
 
 template <> struct ckci_k_whole<ckci_k_mfma> : ckci_k_mfma {
     enum { SIZE = 1 };
@@ -3625,7 +3733,18 @@ template <int GFX> struct ckci_k_whole<ckci_k_wmma<GFX>> : ckci_k_wmma<GFX> {
 
 /* NVIDIA, from sm_80 on: two products of 16 x 8 sums. */
 struct ckci_k_mma {
-    enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 128, ASYNC = 1, SIZE = CKCI_K_HALF };
+    enum {
+        THREADS = 256,
+        WAVE = 32,
+        M = 16,
+        N = 16,
+        STEP = 32,
+        SUMS = 8,
+        KB = 128,
+        ASYNC = 1,
+        DIRECT = 0,
+        SIZE = CKCI_K_HALF
+    };
     typedef ckci_k_uint4 operand;
     typedef float number;
     struct sums {
@@ -3768,7 +3887,18 @@ template <> struct ckci_k_single_late<ckci_k_mma> : ckci_k_single_mma<1> {
 
 /* f64: four products of 8 x 8 sums and two places each; quads of lanes hold a row's (or column's) chunks. */
 template <> struct ckci_k_double<ckci_k_mma> {
-    enum { WAVE = 32, M = 16, N = 16, STEP = 64, SUMS = 8, KB = 128, ASYNC = 0, SIZE = 8 };
+    enum {
+        THREADS = 256,
+        WAVE = 32,
+        M = 16,
+        N = 16,
+        STEP = 64,
+        SUMS = 8,
+        KB = 128,
+        ASYNC = 0,
+        DIRECT = 0,
+        SIZE = 8
+    };
     struct operand {
         double v[2][2]; /* rows 0 to 7 and 8 to 15 */
     };
@@ -3938,6 +4068,52 @@ CKCI_K_FN void ckci_k_lds_barrier()
 #endif
 }
 
+/* 16 bytes for each lane of a wave straight into LDS, lane after lane from `to` on, which is the same for all
+   of them: CDNA 4. Zeros where the offset is outside the window. They count as loads from memory, and arrive
+   in order. A compiler that knew of the copies would wait for all of them before it reads LDS; that is up to
+   ckci_k_direct_barrier. */
+CKCI_K_FN void ckci_k_copy_direct(unsigned char *to, const ckci_k_window &w, int32_t offset, int32_t more)
+{
+#if defined(CKCI_SIMULATOR)
+    const ckci_k_uint4 v = ckci_k_window_load(w, offset, more);
+    sim_copy_later(to + (int)threadIdx.x % 64 * 16, &v);
+#elif CKCI_K_UNIT == CKCI_K_UNIT_CDNA4 && defined(__OPTIMIZE__)
+    typedef __attribute__((address_space(3))) unsigned char *pointer;
+    asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tbuffer_load_dwordx4 %1, %2, %3 offen lds" ::"s"(
+                     (uint32_t)(uintptr_t)(pointer)to),
+                 "v"(offset), "s"(w.v), "s"(__builtin_amdgcn_readfirstlane(more))
+                 : "memory"); /* M0 cannot be named here; nothing else keeps a value there */
+#else /* without optimisation a window does not lie in scalar registers */
+    *(ckci_k_uint4 *)(to + (int)threadIdx.x % 64 * 16) = ckci_k_window_load(w, offset, more);
+#endif
+}
+
+/* A barrier for LDS, behind which all copies have arrived but the last LEFT of each wave. */
+template <int LEFT> CKCI_K_FN void ckci_k_direct_barrier()
+{
+#if defined(CKCI_SIMULATOR)
+    sim_copies_arrive(LEFT);
+    __syncthreads();
+#elif CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
+    asm volatile("s_waitcnt vmcnt(%0) lgkmcnt(0)\n\ts_barrier" ::"n"(LEFT) : "memory");
+#endif
+}
+
+/* 1: this wave goes first where two on a SIMD could issue; 0: as any. What stands before and after it, a
+   compiler does not mix. */
+template <int HIGH> CKCI_K_FN void ckci_k_priority()
+{
+#if CKCI_K_UNIT >= CKCI_K_UNIT_CDNA2 && CKCI_K_UNIT <= CKCI_K_UNIT_CDNA4
+    if constexpr (HIGH) {
+        __builtin_amdgcn_sched_barrier(0);
+        __builtin_amdgcn_s_setprio(1);
+    } else {
+        __builtin_amdgcn_s_setprio(0);
+        __builtin_amdgcn_sched_barrier(0);
+    }
+#endif
+}
+
 /* A pointer that is not to be computed anew. */
 CKCI_K_FN void ckci_k_known(const unsigned char *&p)
 {
@@ -3999,7 +4175,8 @@ template <int HIGH> CKCI_K_FN uint32_t ckci_k_halves(uint32_t a, uint32_t b)
    places of the reduction. */
 template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
     enum {
-        THREADS = 256,
+        THREADS = U::THREADS,
+        WIDE = BM * BN > 128 * 128,
         WAVES = THREADS / U::WAVE,
         WM = BM == 32   ? WAVES / 4
              : BN == 32 ? 4
@@ -4011,13 +4188,17 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
         TN = COLUMNS / U::N,
         FIRST = ACROSS == 1 ? (BM + 63) / 64 * 64 : BM, /* where the second operand begins */
         TILE = (FIRST + (ACROSS ? (BN + 63) / 64 * 64 : BN)) * U::KB,
-        STAGES = U::ASYNC ? 3 : 1,
+        STAGES = U::ASYNC    ? 3
+                 : U::DIRECT ? CKCI_DIRECT_STAGES(BM + BN)
+                             : 1,
         STRIP = COLUMNS < 32        ? COLUMNS /* columns that pass through LDS together */
                 : COLUMNS % 32 == 0 ? 32
                                     : 16,
         PITCH = STRIP + 4,
         STRIPS = WAVES * U::M * PITCH * (int)sizeof(typename U::number),
-        BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
+        BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS,
+        DENSE = WAVES * U::M * STRIP * (int)sizeof(typename U::number), /* finish<4> */
+        DENSE_BYTES = STAGES * TILE > DENSE ? STAGES *TILE : DENSE
     };
     static_assert(TM >= 1 && TN >= 1 && STRIP % U::N == 0, "a wave owns at least one fragment");
 };
@@ -4027,7 +4208,15 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
    and the loads of the third begin; two barriers for each step, with the multiplications around the first. */
 template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     typedef ckci_k_grid<U, BM, BN, ACROSS> G;
-    enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0, SUMS_WIDE = U::ASYNC ? 8 : 4, SIZE = U::SIZE };
+    enum {
+        KB = U::KB,
+        BYTES = G::BYTES,
+        THREADS = G::THREADS,
+        SIXTEEN = 0,
+        SUMS_WIDE = U::ASYNC ? 8 : 4,
+        SUMS_BYTES = U::ASYNC ? G::BYTES : G::DENSE_BYTES, /* of bwd_weight: finish<SUMS_WIDE> */
+        SIZE = U::SIZE
+    };
     typedef U unit;
     typedef typename U::number number;
     typename U::sums sum[G::TM][G::TN];
@@ -4059,13 +4248,16 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     {
         if constexpr (U::ASYNC) {
             ahead<T>(tiles, loader, steps);
-            return;
-        } else {
-            if (loader.plain()) {
+        } else if (loader.plain()) {
+            if constexpr (Loader::DIRECT > 0) {
+                direct<T, 1>(tiles, loader, steps);
+            } else {
                 behind<T, 1>(tiles, loader, steps);
-            } else if constexpr (BM * BN < 256 * 256) { /* the planner takes that for plain loads only */
-                behind<T, 0>(tiles, loader, steps);
             }
+        } else if constexpr (Loader::DIRECT == 2) {
+            direct<T, 0>(tiles, loader, steps);
+        } else if constexpr (!G::WIDE && ACROSS != 2) { /* the planner takes those for plain loads only */
+            behind<T, 0>(tiles, loader, steps);
         }
     }
 
@@ -4109,8 +4301,78 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         ckci_k_lds_barrier();
         loader.template put<T>(tile);
         loader.template fetch<PLAIN>(s + 2);
-        multiply<T>(a[SLICES - 1], b[SLICES - 1]);
+        if constexpr (G::WIDE) { /* another block's waves, or this one's other half, load meanwhile */
+            ckci_k_priority<1>();
+            multiply<T>(a[SLICES - 1], b[SLICES - 1]);
+            ckci_k_priority<0>();
+        } else {
+            multiply<T>(a[SLICES - 1], b[SLICES - 1]);
+        }
         ckci_k_lds_barrier();
+    }
+
+    /* Waves fill tiles, STAGES - 1 steps ahead. A step has two phases: operands from LDS to registers, while
+       the copies of a later step begin; then products of registers alone. Where a block has eight waves, the
+       second four run a phase behind the first, so that of the two on a SIMD one loads while the other
+       multiplies; else another block's wave does. A tile is filled again after a barrier behind the last
+       phase that read it, and read after a barrier behind which all waves' copies into it have arrived. */
+    template <class T, int PLAIN, class Loader>
+    CKCI_K_MEMBER void direct(unsigned char *tiles, Loader &loader, int32_t steps)
+    {
+        enum {
+            SLICES = U::KB / U::STEP,
+            HALVES = G::WAVES / 4,
+            AHEAD = G::STAGES - 1,
+            LEFT = (AHEAD - 1) * Loader::LOADS, /* copies that a wave may still wait for */
+            LAST = AHEAD * G::TILE
+        };
+        static_assert(HALVES <= 2 && AHEAD >= 2, "a tile is not filled while the other half reads it");
+        const bool second = HALVES == 2 && ckci_k_same((int32_t)threadIdx.x / 256) > 0;
+        loader.template begin<PLAIN>();
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < AHEAD; i++) {
+            loader.template fill<PLAIN>(i, tiles + i * G::TILE);
+        }
+        ckci_k_direct_barrier<LEFT>();
+        if (second) {
+            ckci_k_direct_barrier<LEFT>();
+        }
+        int32_t full = 0, empty = LAST;
+        for (int32_t s = 0; s < steps;) {
+            int32_t end = steps;
+            if constexpr (Loader::SEGMENT > 0) {
+                loader.next(s);
+                end = s + Loader::SEGMENT < steps ? s + Loader::SEGMENT : steps;
+            }
+            CKCI_K_UNROLL(1)
+            for (; s < end; s++) {
+                typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < SLICES; k++) {
+                    operands(tiles + full, k * U::STEP, a[k], b[k]);
+                }
+                if constexpr (Loader::BESIDE) {
+                    loader.template beside<T>(tiles + full, s);
+                }
+                loader.template fill<PLAIN>(s + AHEAD, tiles + empty);
+                if constexpr (HALVES == 2) {
+                    ckci_k_direct_barrier<LEFT>();
+                }
+                ckci_k_priority<1>();
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < SLICES; k++) {
+                    multiply<T>(a[k], b[k]);
+                }
+                ckci_k_priority<0>();
+                ckci_k_direct_barrier<LEFT>();
+                full = full == LAST ? 0 : full + G::TILE;
+                empty = empty == LAST ? 0 : empty + G::TILE;
+            }
+        }
+        if (HALVES == 2 && !second) {
+            ckci_k_direct_barrier<0>();
+        }
+        ckci_k_direct_barrier<0>();
     }
 
     template <class T, class Loader>
@@ -4358,7 +4620,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         STRIPS = BM * PITCH * 4,
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
-    enum { SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF };
+    enum { THREADS = 256, SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF };
     typedef float number;
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
@@ -4953,9 +5215,13 @@ struct ckci_k_row_entry {
 template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     enum {
         CHUNKS = U::KB / 16,
-        EACH = 256 / CHUNKS, /* rows that the block fetches at a time */
+        EACH = U::THREADS / CHUNKS, /* rows that the block fetches at a time */
         A = (BM + EACH - 1) / EACH,
         B = (BN + EACH - 1) / EACH,
+        LOADS = A + B,
+        SLAB = 64 * U::KB,             /* BACK, DIRECT: of 64 columns, a line for each place */
+        SIDE = U::THREADS * 16 / SLAB, /* that the block fills side by side */
+        DIRECT = U::DIRECT,            /* waves fill tiles: 0: never, 1: for plain steps, 2: always */
         SLABS = (BN + 63) / 64,
         SEGMENT = 0,
         BESIDE = 0,
@@ -4993,7 +5259,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         }
         fill(axis, count, table, tap_low);
         ckci_k_place start = ckci_k_row(axis, b.row);
-        for (int r = (int)threadIdx.x; r < BM; r += 256) {
+        for (int r = (int)threadIdx.x; r < BM; r += U::THREADS) {
             rows[r] = row(axis, ckci_k_row(axis, b.row + r), start.n);
             rows[r].at -= row_low;
         }
@@ -5014,7 +5280,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     CKCI_K_MEMBER void settle(int32_t column0, const ckci_k_row_entry *rows)
     {
         first = (int32_t)threadIdx.x / CHUNKS;
-        at = (int32_t)threadIdx.x % CHUNKS * 16;
+        at = own();
         tap = 0;
         if (!p.taps_inside) {
             wrap();
@@ -5026,7 +5292,17 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             hole[i] = e.hole;
         }
         down = 0;
-        if constexpr (BACK) {
+        if constexpr (BACK && U::DIRECT) {
+            const int32_t line = (int32_t)threadIdx.x / 8 % (U::KB / SIZE);
+            const int32_t chunk = (int32_t)threadIdx.x / (SLAB / 16) * 64 +
+                                  U::across_chunk_of(line, (int32_t)threadIdx.x % 8) * 8;
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < B; i++) {
+                const int32_t column = chunk + i * SIDE * 64;
+                b_at[i] =
+                    column0 + column < p.columns ? SIZE * (line * (int32_t)p.b_red + column) : INT32_MIN;
+            }
+        } else if constexpr (BACK) {
             const int32_t column = (int32_t)threadIdx.x % CHUNKS * 8;
             const int32_t row = CKCI_BACK_ANY(BN) && !p.taps_inside ? 0 : first * (int32_t)p.b_red;
             CKCI_K_UNROLL(2)
@@ -5041,6 +5317,18 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
                 int32_t column = first + i * EACH;
                 b_at[i] = column0 + column < p.columns ? SIZE * column * (int32_t)p.b_column : INT32_MIN;
             }
+        }
+    }
+
+    /* This thread's chunk, in bytes: that of its place in LDS, or, where waves fill rows from their
+       beginning, the one that lies there. */
+    static CKCI_K_MEMBER int32_t own()
+    {
+        const int32_t place = (int32_t)threadIdx.x % CHUNKS;
+        if constexpr (U::DIRECT) {
+            return U::chunk_of((int32_t)threadIdx.x / CHUNKS, place) * 16;
+        } else {
+            return place * 16;
         }
     }
 
@@ -5080,7 +5368,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
                             int32_t low) const
     {
         const int64_t *s = p.a.stride;
-        for (int32_t i = (int32_t)threadIdx.x; i <= all; i += 256) {
+        for (int32_t i = (int32_t)threadIdx.x; i <= all; i += U::THREADS) {
             ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
             ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
             if (i < all) {
@@ -5141,13 +5429,13 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     template <int PLAIN> CKCI_K_MEMBER void begin()
     {
         if constexpr (PLAIN) {
-            const int32_t chunk = (int32_t)threadIdx.x % CHUNKS * 16;
+            const int32_t chunk = own();
             CKCI_K_UNROLL(8)
             for (int i = 0; i < A; i++) {
                 a_at[i] += chunk;
             }
             CKCI_K_UNROLL(8)
-            for (int i = 0; i < B; i++) {
+            for (int i = 0; i < B && !BACK; i++) {
                 b_at[i] += b_at[i] < 0 ? 0 : chunk;
             }
             at = p.split > 1 ? ckci_k_same(at - chunk) : 0;
@@ -5160,8 +5448,35 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     {
         ckci_k_tap_entry e = taps[tap];
         next_a = ckci_k_same(e.a) + at;
-        next_b = ckci_k_same(e.b) + at;
+        next_b = ckci_k_same(e.b) + (BACK ? at * (int32_t)p.b_red : at);
         need = ckci_k_same((int32_t)e.need);
+    }
+
+    /* Beyond the last step to something that was there before. */
+    CKCI_K_MEMBER void advance_plain()
+    {
+        tap++;
+        int32_t wrap = tap == count, last = red - U::KB;
+        tap = wrap ? 0 : tap;
+        at = !wrap ? at : at < last ? at + U::KB : last;
+        look();
+    }
+
+    /* Plain steps: waves fill the tile, 16 rows at a time, or eight lines of 64 columns. */
+    template <int> CKCI_K_MEMBER void fill(int32_t, unsigned char *tile)
+    {
+        tile += ckci_k_same((int32_t)threadIdx.x / U::WAVE) * (U::WAVE * 16);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < A; i++) {
+            const int32_t bad = hole[i].bad(0, 0, (uint32_t)need);
+            ckci_k_copy_direct(tile + i * EACH * U::KB, wa, a_at[i] | bad, next_a);
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < B; i++) {
+            ckci_k_copy_direct(tile + BM * U::KB + i * (BACK ? +SIDE * SLAB : EACH * U::KB), wb, b_at[i],
+                               next_b);
+        }
+        advance_plain();
     }
 
     /* Beyond the last step it loads something again. */
@@ -5177,11 +5492,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             for (int i = 0; i < B; i++) {
                 b_raw[i] = ckci_k_window_load(wb, b_at[i], next_b);
             }
-            tap++;
-            int32_t wrap = tap == count, last = red - U::KB;
-            tap = wrap ? 0 : tap;
-            at = !wrap ? at : at < last ? at + U::KB : last;
-            look();
+            advance_plain();
         } else {
             ckci_k_tap_entry e = taps[tap];
             CKCI_K_UNROLL(8)
@@ -5267,21 +5578,25 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
 
     template <class T> CKCI_K_MEMBER void put(unsigned char *tile) const
     {
-        int chunk = (int)threadIdx.x % CHUNKS;
         CKCI_K_UNROLL(8)
         for (int i = 0; i < A; i++) {
             if (BM >= EACH || first < BM) {
-                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(first + i * EACH, chunk)) =
-                    ckci_k_rounded<T>(a_raw[i]);
+                *(ckci_k_uint4 *)(tile + spot(i * EACH)) = ckci_k_rounded<T>(a_raw[i]);
             }
         }
         CKCI_K_UNROLL(8)
         for (int i = 0; i < B; i++) {
             if (BN >= EACH || first < BN) {
-                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(BM + first + i * EACH, chunk)) =
-                    ckci_k_rounded<T>(b_raw[i]);
+                *(ckci_k_uint4 *)(tile + spot(BM + i * EACH)) = ckci_k_rounded<T>(b_raw[i]);
             }
         }
+    }
+
+    /* Where this thread's chunk lies, so many rows further down. */
+    CKCI_K_MEMBER int spot(int down) const
+    {
+        const int place = (int)threadIdx.x % CHUNKS;
+        return U::DIRECT ? (first + down) * U::KB + place * 16 : ckci_k_spot<U::KB>(first + down, place);
     }
 };
 
@@ -5323,6 +5638,13 @@ template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_room<BYTES, ROWS
     typedef ckci_k_matrix_lds<BYTES, PLACES ? 1 : ROWS, PLACES> type;
 };
 
+/* Which of the work a block takes. */
+CKCI_K_FN int32_t ckci_k_block_in_order(const ckci_gpu_conv &p)
+{
+    const int32_t block = (int32_t)blockIdx.x;
+    return ckci_k_has_dies() ? ckci_k_in_order(p.as.order, block) : block;
+}
+
 /* The tile of a block's work, which part of its steps (p.split of them), and those. */
 CKCI_K_FN int32_t ckci_k_tile_of(const ckci_gpu_conv &p, int32_t work, int32_t &part)
 {
@@ -5356,12 +5678,12 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
     const bool lines = parts || ((p.o_vec || t.stride[2] == 1) && p.o.form != CKCI_FORM_SINGLE);
     int64_t *at = m.outputs;
     if (parts) {
-        for (int r = (int)threadIdx.x; r < BM; r += 256) {
+        for (int r = (int)threadIdx.x; r < BM; r += F::THREADS) {
             const int64_t row = (int64_t)(part * p.g + b.group) * p.rows + b.row + r;
             at[r] = b.row + r < p.rows ? row * p.columns : (int64_t)-1;
         }
     } else if (lines) {
-        for (int r = (int)threadIdx.x; r < BM; r += 256) {
+        for (int r = (int)threadIdx.x; r < BM; r += F::THREADS) {
             ckci_k_place q = ckci_k_row(b.axis, b.row + r);
             at[r] = q.n >= p.n ? -1
                                : b.group * t.stride[0] + q.n * t.stride[1] +
@@ -5643,7 +5965,7 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &p, L &m)
             ckci_k_matrix_gather_tile<F, Loader, BM, BN>(p, work, m);
         }
     } else {
-        ckci_k_matrix_gather_tile<F, Loader, BM, BN>(p, (int32_t)blockIdx.x, m);
+        ckci_k_matrix_gather_tile<F, Loader, BM, BN>(p, ckci_k_block_in_order(p), m);
     }
 }
 
@@ -5889,6 +6211,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         FIRST = (BM + ALIKE - 1) / ALIKE * ALIKE,
         PASSES = (FIRST + BN + EACH - 1) / EACH,
         SEGMENT = 4,
+        DIRECT = 0,
         BESIDE = (int)SIZE == (int)CKCI_K_HALF,
         CHUNKS = U::KB / 16,                         /* of a row in LDS */
         OWN = BESIDE ? (BM * CHUNKS + 255) / 256 : 1 /* that a thread sums */
@@ -6028,7 +6351,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     template <int PLAIN> CKCI_K_MEMBER ckci_k_uint4 load(int i, uint32_t at, uint32_t holes) const
     {
         const ckci_k_hole hole = {holes};
-        int32_t bad = hole.bad(PLAIN ? 0 : p.ranges, pass[i].tap, pass[i].need);
+        int32_t bad = hole.bad(PLAIN ? 0 : CKCI_K_MAYBE_AMD ? 1 : p.ranges, pass[i].tap, pass[i].need);
         bad = PLAIN ? bad : bad | ((int32_t)pass[i].need & INT32_MIN);
         return ckci_k_window_load(window[i], ckci_k_add(pass[i].offset, (int32_t)at, 0) | bad);
     }
@@ -6048,18 +6371,21 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
                     both(tile, row, r[2].x, r[2].y, r[3].x, r[3].y, 1);
                     both(tile, row + 1, r[0].z, r[0].w, r[1].z, r[1].w, 0);
                     both(tile, row + 1, r[2].z, r[2].w, r[3].z, r[3].w, 1);
-                    continue;
                 } else if constexpr (SIZE == 4) {
                     single<T>(tile, row, r[0].x, r[1].x, r[2].x, r[3].x);
                     single<T>(tile, row + 1, r[0].y, r[1].y, r[2].y, r[3].y);
                     single<T>(tile, row + 2, r[0].z, r[1].z, r[2].z, r[3].z);
                     single<T>(tile, row + 3, r[0].w, r[1].w, r[2].w, r[3].w);
-                    continue;
+                } else {
+                    int32_t at = ckci_k_spot<U::KB>(row, place() / 2) + place() % 2 * 8;
+                    if constexpr (U::WAVE == 64) { /* a register for eight places, so that three blocks fit */
+                        at = ckci_k_lane_afresh(at);
+                    }
+                    pair<0>(tile, at, r[0].x, r[1].x, r[2].x, r[3].x);
+                    pair<2>(tile, at, r[0].y, r[1].y, r[2].y, r[3].y);
+                    pair<4>(tile, at, r[0].z, r[1].z, r[2].z, r[3].z);
+                    pair<6>(tile, at, r[0].w, r[1].w, r[2].w, r[3].w);
                 }
-                pair<0>(tile, row, r[0].x, r[1].x, r[2].x, r[3].x);
-                pair<2>(tile, row, r[0].y, r[1].y, r[2].y, r[3].y);
-                pair<4>(tile, row, r[0].z, r[1].z, r[2].z, r[3].z);
-                pair<6>(tile, row, r[0].w, r[1].w, r[2].w, r[3].w);
             }
         }
     }
@@ -6080,15 +6406,141 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(row, place())) = ckci_k_rounded<T>(four);
     }
 
+    /* Rows H and H + 1 of eight, of which the first, a multiple of eight, has its place `at`. */
     template <int H>
-    CKCI_K_MEMBER void pair(unsigned char *tile, int32_t row, uint32_t r0, uint32_t r1, uint32_t r2,
-                            uint32_t r3) const
+    static CKCI_K_MEMBER void pair(unsigned char *tile, int32_t at, uint32_t r0, uint32_t r1, uint32_t r2,
+                                   uint32_t r3)
     {
-        int half = place() % 2 * 8, chunk = place() / 2;
-        ckci_k_uint2 low = {ckci_k_halves<0>(r0, r1), ckci_k_halves<0>(r2, r3)};
-        ckci_k_uint2 high = {ckci_k_halves<1>(r0, r1), ckci_k_halves<1>(r2, r3)};
-        *(ckci_k_uint2 *)(tile + ckci_k_spot<U::KB>(row + H, chunk) + half) = low;
-        *(ckci_k_uint2 *)(tile + ckci_k_spot<U::KB>(row + H + 1, chunk) + half) = high;
+        static_assert(U::KB == 64, "the order of chunks that ckci_k_spot_of_eight knows");
+        const ckci_k_uint2 low = {ckci_k_halves<0>(r0, r1), ckci_k_halves<0>(r2, r3)};
+        const ckci_k_uint2 high = {ckci_k_halves<1>(r0, r1), ckci_k_halves<1>(r2, r3)};
+        *(ckci_k_uint2 *)(tile + ckci_k_spot_of_eight<H>(at)) = low;
+        *(ckci_k_uint2 *)(tile + ckci_k_spot_of_eight<H + 1>(at)) = high;
+    }
+};
+
+/* The same where waves fill tiles (CDNA 4): slabs of 64 channels, of which LDS has a line of 128 bytes for
+   each position, as memory has. A wave copies eight positions of a slab at a time, a thread one chunk of its
+   own position in each, so that it looks up one entry a step. The unit turns operands as it reads them. */
+template <class U, int BM, int BN> struct ckci_k_weight_lines {
+    enum {
+        KT = U::KB / U::SIZE,
+        SLAB = 64 * U::KB,
+        SIDE = U::THREADS / (KT * 8), /* slabs that the block copies side by side */
+        ROWS = BM / 64 / SIDE,
+        COLUMNS = BN / 64 / SIDE,
+        LOADS = ROWS + COLUMNS,
+        SEGMENT = 4,
+        DIRECT = 2,
+        BESIDE = 1,
+        OWN = KT * BM / 2 / U::THREADS /* positions of a step of which a thread sums two rows */
+    };
+    static_assert(KT == 32 && BM % (64 * SIDE) == 0 && BN % (64 * SIDE) == 0, "whole slabs");
+    const ckci_gpu_conv &p;
+    ckci_k_positions<KT, 0, U::SIZE> positions;
+    ckci_k_window wa, wb;
+    int32_t row[ROWS];
+    ckci_k_weight_column column[COLUMNS];
+    int32_t turn; /* of this block to sum rows for dbias */
+    float row_sum[2];
+
+    CKCI_K_MEMBER ckci_k_weight_lines(const ckci_gpu_conv &conv, int32_t group, int32_t row0, int32_t column0,
+                                      int32_t first, int32_t last, ckci_k_tap_entry *table)
+        : p(conv), positions(conv, first, last, table), wa(positions.window(p.a, group)),
+          wb(positions.window(p.b, group))
+    {
+        const int32_t thread = (int32_t)threadIdx.x, line = thread / 8 % KT;
+        const int32_t chunk = thread / (KT * 8) * 64 + U::across_chunk_of(line, thread % 8) * 8;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < ROWS; i++) {
+            const int32_t r = row0 + chunk + i * SIDE * 64;
+            row[i] = r < p.rows ? U::SIZE * r : INT32_MIN;
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COLUMNS; i++) {
+            const int32_t c = column0 + chunk + i * SIDE * 64;
+            column[i].column(p, U::SIZE, c < p.columns, c);
+        }
+        turn = ckci_k_row_turn<KT>(p, column0 / BN, first);
+        row_sum[0] = row_sum[1] = 0;
+        positions.begin();
+    }
+
+    CKCI_K_MEMBER bool plain() const
+    {
+        return !p.ranges;
+    }
+
+    template <int PLAIN> CKCI_K_MEMBER void begin() const
+    {
+    }
+
+    /* Before step `step`, a multiple of four; copies are three steps ahead at most. */
+    CKCI_K_MEMBER void next(int32_t step)
+    {
+        positions.prepare(step / 4 + 1);
+    }
+
+    template <int PLAIN> CKCI_K_MEMBER void fill(int32_t step, unsigned char *tile) const
+    {
+        const int32_t wave = ckci_k_same((int32_t)threadIdx.x / U::WAVE);
+        const ckci_k_tap_entry e = positions.entry(step, (int32_t)threadIdx.x / 8 % KT);
+        tile += wave / 4 * SLAB + wave % 4 * (U::WAVE * 16);
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < ROWS; i++) { /* both outside: something of a row that nobody stores */
+            ckci_k_copy_direct(tile + i * SIDE * SLAB, wa, ckci_k_add(row[i], e.a, 0), 0);
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COLUMNS; i++) {
+            ckci_k_copy_direct(tile + (ROWS + i) * SIDE * SLAB, wb, column[i].b(!PLAIN, e), 0);
+        }
+    }
+
+    /* Adds the rows of a step's tile: a thread has two neighbours, of every so many positions. */
+    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile, int32_t step)
+    {
+        if ((step & (p.bias_turns - 1)) != turn) {
+            return;
+        }
+        const int32_t pair = (int32_t)threadIdx.x % (BM / 2), from = (int32_t)threadIdx.x / (BM / 2) * OWN;
+        float low = 0, high = 0;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < OWN; i++) {
+            const int32_t line = from + i, chunk = U::across_chunk_of(line, pair % 32 / 4);
+            const uint32_t v =
+                *(const uint32_t *)(tile + pair / 32 * SLAB + line * 128 + chunk * 16 + pair % 4 * 4);
+            if constexpr ((int)T::TYPE == (int)CKCONV_BF16) {
+                low += ckci_k_float(v << 16);
+                high += ckci_k_float(v & 0xffff0000u);
+            } else {
+                low += ckci_k_half_float(v & 0xffffu);
+                high += ckci_k_half_float(v >> 16);
+            }
+        }
+        row_sum[0] += low;
+        row_sum[1] += high;
+    }
+
+    /* All of it to the part; the tile is not needed any more. */
+    CKCI_K_MEMBER void finish_rows(unsigned char *tile, const ckci_k_row_part &to_part) const
+    {
+        float *room = (float *)tile; /* [every so many positions][row] */
+        const int32_t thread = (int32_t)threadIdx.x;
+        if (turn < 0) {
+            return;
+        }
+        __syncthreads();
+        room[thread * 2] = row_sum[0];
+        room[thread * 2 + 1] = row_sum[1];
+        __syncthreads();
+        if (thread < BM) {
+            float sum = room[thread];
+            CKCI_K_UNROLL(4)
+            for (int i = 1; i < U::THREADS * 2 / BM; i++) {
+                sum += room[i * BM + thread];
+            }
+            to_part.put(thread, sum);
+        }
     }
 };
 
@@ -6392,9 +6844,9 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
 }
 
 /* The block's number, of which the compiler is not to know more: what follows from it is not kept. */
-CKCI_K_FN int32_t ckci_k_block_again()
+CKCI_K_FN int32_t ckci_k_block_again(const ckci_gpu_conv &p)
 {
-    return ckci_k_uniform_again((int32_t)blockIdx.x);
+    return ckci_k_uniform_again(ckci_k_block_in_order(p));
 }
 
 /* What a block has of a tile: positions from .. to - 1, whose sums go to part `part`. */
@@ -6434,7 +6886,7 @@ CKCI_K_FN void ckci_k_matrix_weight_piece(const ckci_gpu_conv &p, const ckci_k_w
         if constexpr (F::SIXTEEN) {
             ckci_k_finish_rows<BM>(q, s, loader, m.tiles, more);
         } else {
-            ckci_k_finish_rows<BM>(q, ckci_k_weight_share(q, ckci_k_block_again()), loader, m.tiles, more);
+            ckci_k_finish_rows<BM>(q, ckci_k_weight_share(q, ckci_k_block_again(q)), loader, m.tiles, more);
         }
     }
 }
@@ -6490,13 +6942,13 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
         const ckci_gpu_conv &p = ckci_k_late_again(args);
         F f;
         {
-            const ckci_k_weight_share s(p, ckci_k_block_again());
+            const ckci_k_weight_share s(p, ckci_k_block_again(p));
             const int32_t from = s.from + done;
             const int32_t end = p.chain && s.to - from > p.chain ? from + p.chain : s.to;
             ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s, from, end, done > 0, f, m);
         }
         const ckci_gpu_conv &q = ckci_k_late_again(args);
-        const ckci_k_weight_share s(q, ckci_k_block_again());
+        const ckci_k_weight_share s(q, ckci_k_block_again(q));
         if constexpr (FAR) {
             far.add(f);
         } else {
@@ -6507,7 +6959,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
         __syncthreads(); /* nobody is at the piece before any more */
     }
     const ckci_gpu_conv &p = ckci_k_late_again(args);
-    const ckci_k_weight_share s(p, ckci_k_block_again());
+    const ckci_k_weight_share s(p, ckci_k_block_again(p));
     if constexpr (FAR) {
         ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, false, far, m);
     }
@@ -8287,10 +8739,12 @@ template <class U, int Q> struct ckci_k_near_weight {
 /* ---- The kernels, with the unit U of the target; elsewhere than ON they are empty, and no plan takes them.
    F: the tile loop, of fragments or of groups of waves. unit: U itself, or what computes i8 or f32 on it. */
 enum {
-    CKCI_K_ON_CDNA = 1,
+    CKCI_K_ON_CDNA3 = 1, /* and before */
+    CKCI_K_ON_CDNA4 = 8,
+    CKCI_K_ON_CDNA = CKCI_K_ON_CDNA3 | CKCI_K_ON_CDNA4,
     CKCI_K_ON_RDNA = 2,
     CKCI_K_ON_NVIDIA = 4,
-    CKCI_K_ON_ALL = 7,
+    CKCI_K_ON_ALL = CKCI_K_ON_CDNA | CKCI_K_ON_RDNA | CKCI_K_ON_NVIDIA,
     CKCI_K_ON_SINGLE = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA,
 #if CKCI_K_UNIT == CKCI_K_UNIT_CDNA1
     CKCI_K_ON_DOUBLE = CKCI_K_ON_NVIDIA
@@ -8305,7 +8759,7 @@ struct ckci_k_matrix_halves {
 };
 
 template <int BM, int BN> struct ckci_k_matrix_gather : ckci_k_matrix_halves {
-    enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 0, WEIGHT = 0 };
+    enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 0, WEIGHT = 0, WIDE = 0, DIRECT = BM >= 64 && BN >= 64 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
@@ -8315,7 +8769,7 @@ template <int BM, int BN> struct ckci_k_matrix_gather : ckci_k_matrix_halves {
 
 /* The same in other types: on Unit<U>, where ON says. */
 template <template <class> class Unit, int WHERE, int BM, int BN> struct ckci_k_matrix_gather_by {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, ON = WHERE };
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, WIDE = 0, DIRECT = 0, ON = WHERE };
     template <class U> using unit = Unit<U>;
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
@@ -8338,7 +8792,7 @@ struct ckci_k_matrix_double : ckci_k_matrix_gather_by<ckci_k_double, CKCI_K_ON_D
 
 /* bwd_data that reads weights as they are, rows of output channels: places of the reduction. */
 template <int BM, int BN> struct ckci_k_matrix_back : ckci_k_matrix_halves {
-    enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 2, WEIGHT = 0 };
+    enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 2, WEIGHT = 0, WIDE = 0, DIRECT = BM >= 64 && BN >= 64 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
@@ -8346,28 +8800,37 @@ template <int BM, int BN> struct ckci_k_matrix_back : ckci_k_matrix_halves {
     }
 };
 
-template <class U, int BM, int BN, int ASYNC> struct ckci_k_weight_loader {
+template <class U, int BM, int BN, int ASYNC, int DIRECT> struct ckci_k_weight_loader {
     typedef ckci_k_weight_chunks<U, BM, BN> type;
 };
+template <class U, int BM, int BN> struct ckci_k_weight_loader<U, BM, BN, 0, 1> {
+    typedef ckci_k_weight_lines<U, BM, BN> type;
+};
 #if defined(CKCI_K_MMA)
-template <class U, int BM, int BN> struct ckci_k_weight_loader<U, BM, BN, 1> {
+template <class U, int BM, int BN> struct ckci_k_weight_loader<U, BM, BN, 1, 0> {
     typedef ckci_k_weight_slabs<BM, BN> type;
 };
 #endif
 
 template <int BM, int BN> struct ckci_k_matrix_weight : ckci_k_matrix_halves {
-    enum { GROUPS = BM >= 64 && BN >= 128, ACROSS = BM > 128 ? 3 : 1, WEIGHT = 1 };
+    enum {
+        GROUPS = BM >= 64 && BN >= 128,
+        ACROSS = BM > 128 ? 3 : 1,
+        WEIGHT = 1,
+        WIDE = 0,
+        DIRECT = BM >= 64 && BN >= 64
+    };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
-        typedef typename ckci_k_weight_loader<U, BM, BN, U::ASYNC>::type loader;
+        typedef typename ckci_k_weight_loader<U, BM, BN, U::ASYNC, U::DIRECT>::type loader;
         ckci_k_matrix_weight_run<F, loader, BM, BN>(p, m);
     }
 };
 
 /* The same in other types, as ckci_k_matrix_gather_by. */
 template <template <class> class Unit, int WHERE, int BM, int BN> struct ckci_k_matrix_weight_by {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 1, ON = WHERE };
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 1, WIDE = 0, DIRECT = 0, ON = WHERE };
     template <class U> using unit = Unit<U>;
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
@@ -8384,16 +8847,51 @@ template <int BM, int BN>
 struct ckci_k_matrix_double_weight : ckci_k_matrix_weight_by<ckci_k_double, CKCI_K_ON_DOUBLE, BM, BN> {
 };
 
+/* fwd and bwd_data in wide tiles, of CDNA alone: plain steps only. */
+template <int BM, int BN> struct ckci_k_matrix_wide {
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, WIDE = 1, DIRECT = 1, ON = CKCI_K_ON_CDNA };
+    template <class U> using unit = ckci_k_wide<U, CKCI_WIDE_THREADS(BM, BN)>;
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 0>, BM, BN>(p, m);
+    }
+};
+
+/* bwd_data that reads weights as they are, where waves fill tiles. */
+template <int BM, int BN> struct ckci_k_matrix_wide_back {
+    enum { GROUPS = 0, ACROSS = 2, WEIGHT = 0, WIDE = 1, DIRECT = 1, ON = CKCI_K_ON_CDNA4 };
+    template <class U> using unit = ckci_k_wide<U, CKCI_WIDE_THREADS(BM, BN)>;
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 1>, BM, BN>(p, m);
+    }
+};
+
+/* bwd_weight in wide tiles, where waves fill them. */
+template <int BM, int BN> struct ckci_k_matrix_wide_weight {
+    enum { GROUPS = 0, ACROSS = 1, WEIGHT = 1, WIDE = 1, DIRECT = 1, ON = CKCI_K_ON_CDNA4 };
+    template <class U> using unit = ckci_k_wide<U, CKCI_WIDE_THREADS(BM, BN)>;
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_weight_run<F, ckci_k_weight_lines<U, BM, BN>, BM, BN>(p, m);
+    }
+};
+
 template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     typedef Body<BM, BN> body;
     template <class U> using unit_of = typename body::template unit<U>;
     enum {
-        WIDEST = BM * BN == 256 * 256,
-        LARGE = BM > 128 || BN > 128 || body::ACROSS == 2,
+        LARGE = BM > 128 || BN > 128,
         ACROSS = body::ACROSS == 3 ? 1 : +body::ACROSS, /* of fragments */
-        ON = WIDEST  ? +CKCI_K_ON_CDNA
-             : LARGE ? +CKCI_K_ON_NVIDIA
-                     : +body::ON
+        ON = body::WIDE          ? +body::ON
+             : LARGE             ? +CKCI_K_ON_NVIDIA
+             : body::ACROSS != 2 ? +body::ON
+             : body::DIRECT      ? CKCI_K_ON_NVIDIA | CKCI_K_ON_CDNA4
+                                 : +CKCI_K_ON_NVIDIA,
+        NO_TILE = body::WIDE ? 128 : 64 /* what an empty kernel names */
     };
 
 #if defined(CKCI_SIMULATOR)
@@ -8419,7 +8917,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         int kind = sim_matrix_unit();
         if constexpr ((ON & CKCI_K_ON_CDNA) != 0) {
             if (kind == SIM_MFMA) {
-                fragments<ckci_k_mfma, 0>(p);
+                with_mfma(p);
             }
         }
         if constexpr ((ON & CKCI_K_ON_RDNA) != 0) {
@@ -8433,6 +8931,19 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         }
         if constexpr ((ON & CKCI_K_ON_NVIDIA) != 0) {
             with_groups(p, kind);
+        }
+    }
+
+    static void with_mfma(const ckci_gpu_conv &p)
+    {
+        if constexpr (body::DIRECT) {
+            if (sim_unit_number() == CKCI_UNIT_CDNA4) {
+                fragments<ckci_k_mfma_direct, ACROSS>(p);
+                return;
+            }
+        }
+        if constexpr ((ON & CKCI_K_ON_CDNA3) != 0) {
+            fragments<ckci_k_mfma, 0>(p);
         }
     }
 
@@ -8450,11 +8961,11 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     }
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 #if defined(CKCI_K_MFMA)
-    typedef unit_of<ckci_k_mfma> unit;
-#if CKCI_K_QUIRK == CKCI_K_QUIRK_NO_256
-    enum { EMPTY = (ON & CKCI_K_ON_CDNA) == 0 || WIDEST };
+    typedef unit_of<typename ckci_k_mfma_of<body::DIRECT>::type> unit;
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
+    enum { EMPTY = (ON & CKCI_K_ON_CDNA4) == 0 };
 #else
-    enum { EMPTY = (ON & CKCI_K_ON_CDNA) == 0 };
+    enum { EMPTY = (ON & CKCI_K_ON_CDNA3) == 0 };
 #endif
 #elif defined(CKCI_K_WMMA)
     typedef unit_of<ckci_k_wmma<11>> unit;
@@ -8466,8 +8977,12 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     typedef unit_of<ckci_k_wmma<12>> unit;
     enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
 #endif
-    typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, 0> tile;
-    typedef ckci_k_matrix_lds<EMPTY ? 16 : +tile::BYTES, EMPTY || body::ACROSS != 0 ? 1 : BM,
+    typedef ckci_k_fragments<unit, EMPTY ? +NO_TILE : BM, EMPTY ? +NO_TILE : BN, unit::DIRECT ? +ACROSS : 0>
+        tile;
+    typedef ckci_k_matrix_lds<EMPTY ? 16
+                              : body::WEIGHT ? +tile::SUMS_BYTES
+                                             : +tile::BYTES,
+                              EMPTY || (body::WEIGHT != 0 && body::ACROSS != 0) ? 1 : BM,
                               body::WEIGHT * unit::KB / unit::SIZE>
         lds;
 
@@ -8484,7 +8999,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     /* as much LDS for groups of waves and for fragments: the host does not know for which it was compiled */
     typedef unit_of<ckci_k_mma> unit;
     enum { EMPTY = (ON & CKCI_K_ON_NVIDIA) == 0 };
-    typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, ACROSS> fragments;
+    typedef ckci_k_fragments<unit, EMPTY ? +NO_TILE : BM, EMPTY ? +NO_TILE : BN, ACROSS> fragments;
     enum {
         STRIPS = EMPTY ? 0 : BM * (BN + 4) * 4,
         TILES = body::GROUPS ? CKCI_GROUP_STAGES(BM + BN) * (BM + BN) * 128 : 0,
@@ -8543,6 +9058,22 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 64>> 
 };
 template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_single_weight, 64, 64>> {
     enum { BLOCKS = 3 };
+};
+#endif
+
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA2 || CKCI_K_UNIT == CKCI_K_UNIT_CDNA3
+/* As many as LDS has room for; without the wish compilers take registers of two. */
+template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_weight, 128, 128>> {
+    enum { WAVES = 3 };
+};
+#endif
+
+#if defined(CKCI_K_MFMA) && CKCI_K_UNIT != CKCI_K_UNIT_CDNA1
+template <int BM, int BN> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_wide, BM, BN>> {
+    enum { WAVES = 2 };
+};
+template <int BM, int BN> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_wide_weight, BM, BN>> {
+    enum { WAVES = 2 };
 };
 #endif
 
@@ -22714,6 +23245,9 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
 extern "C" {
 #if defined(__CUDACC__) && !defined(CKCI_SIMULATOR) && !defined(__HIP__)
 #define CKCI_K_BOUNDS(THREADS, ...) __launch_bounds__(THREADS, (ckci_k_resident<__VA_ARGS__>::BLOCKS))
+#elif defined(__HIP_DEVICE_COMPILE__)
+#define CKCI_K_BOUNDS(THREADS, ...)                                                                          \
+    __launch_bounds__(THREADS) __attribute__((amdgpu_waves_per_eu(ckci_k_together<__VA_ARGS__>::WAVES)))
 #else
 #define CKCI_K_BOUNDS(THREADS, ...) __launch_bounds__(THREADS)
 #endif
@@ -22917,11 +23451,9 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 #undef CKCI_K_MMA
 #undef CKCI_K_PARAM
 #undef CKCI_K_PRAGMA
-#undef CKCI_K_QUIRK
-#undef CKCI_K_QUIRK_NONE
-#undef CKCI_K_QUIRK_NO_256
+#undef CKCI_K_DIES
 #undef CKCI_K_ROW_KNOWN
-#undef CKCI_K_ROW_QUIRK
+#undef CKCI_K_ROW_DIES
 #undef CKCI_K_ROW_UNIT
 #undef CKCI_K_SUM32
 #undef CKCI_K_SUM8

@@ -150,6 +150,10 @@
 #undef DBIAS
 #pragma push_macro("DEEP")
 #undef DEEP
+#pragma push_macro("DENSE")
+#undef DENSE
+#pragma push_macro("DENSE_BYTES")
+#undef DENSE_BYTES
 #pragma push_macro("DEPTH")
 #undef DEPTH
 #pragma push_macro("DEPTH_MATRIX")
@@ -316,6 +320,8 @@
 #undef LEAKY_RELU
 #pragma push_macro("LEAST")
 #undef LEAST
+#pragma push_macro("LEFT")
+#undef LEFT
 #pragma push_macro("LIE")
 #undef LIE
 #pragma push_macro("LINE")
@@ -370,8 +376,8 @@
 #undef NORM_PLANES
 #pragma push_macro("NOTHING")
 #undef NOTHING
-#pragma push_macro("NO_256")
-#undef NO_256
+#pragma push_macro("NO_TILE")
+#undef NO_TILE
 #pragma push_macro("NVIDIA")
 #undef NVIDIA
 #pragma push_macro("ODD")
@@ -594,6 +600,8 @@
 #undef STRIPS
 #pragma push_macro("SUMS")
 #undef SUMS
+#pragma push_macro("SUMS_BYTES")
+#undef SUMS_BYTES
 #pragma push_macro("SUMS_WIDE")
 #undef SUMS_WIDE
 #pragma push_macro("T")
@@ -696,8 +704,6 @@
 #undef WHOLE
 #pragma push_macro("WIDE")
 #undef WIDE
-#pragma push_macro("WIDEST")
-#undef WIDEST
 #pragma push_macro("WINDOW")
 #undef WINDOW
 #pragma push_macro("WM")

@@ -1316,6 +1316,53 @@ static inline void sim_ldmatrix(void *registers, const void *row, int transposed
     }
 }
 
+/* ds_read_b64_tr_b16: lane 4 * r + c of each 16 reads halves 4 * c to 4 * c + 3 of row r; lane i gets half i
+   of rows 0 to 3. */
+static inline void sim_read_turned(void *four, const void *from, int line = __builtin_LINE())
+{
+    const uint64_t bits = (uint64_t)(uintptr_t)from;
+    if (bits % 8 != 0) {
+        sim_die("ds_read_b64_tr_b16: not aligned to 8 bytes (line %d)", line);
+    }
+    const unsigned turn = sim_meet(bits, 0, (uint64_t)53 << 8, line);
+    const int lane = sim_block.thread % 16, first = sim_block.thread - lane;
+    for (int r = 0; r < 4; r++) {
+        const uint64_t of = sim_block.deposit[turn][first + 4 * r + lane / 4] + (uint64_t)(lane % 4 * 2);
+        memcpy((unsigned char *)four + 2 * r, (const void *)(uintptr_t)of, 2);
+    }
+}
+
+/* buffer_load_dwordx4 ... lds: 16 bytes into LDS that come when the thread waits for them, in order. */
+enum { SIM_COPIES = 64 };
+static struct {
+    void *to[SIM_COPIES];
+    unsigned char bytes[SIM_COPIES][16];
+    int count;
+} sim_copies[SIM_THREADS];
+
+static inline void sim_copy_later(void *to, const void *bytes)
+{
+    auto &copies = sim_copies[sim_block.thread];
+    if (copies.count == SIM_COPIES) {
+        sim_die("%d copies into LDS are on their way: more than are counted", SIM_COPIES);
+    }
+    copies.to[copies.count] = to;
+    memcpy(copies.bytes[copies.count++], bytes, 16);
+}
+
+/* s_waitcnt vmcnt(left) */
+static inline void sim_copies_arrive(int left)
+{
+    auto &copies = sim_copies[sim_block.thread];
+    const int some = copies.count > left ? copies.count - left : 0;
+    for (int i = 0; i < some; i++) {
+        memcpy(copies.to[i], copies.bytes[i], 16);
+    }
+    copies.count -= some;
+    memmove(copies.to, copies.to + some, (size_t)copies.count * sizeof copies.to[0]);
+    memmove(copies.bytes, copies.bytes + some, (size_t)copies.count * sizeof copies.bytes[0]);
+}
+
 static inline void sim_ldmatrix_x4(void *registers, const void *row, int line = __builtin_LINE())
 {
     sim_ldmatrix(registers, row, 0, line);

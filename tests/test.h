@@ -1170,7 +1170,8 @@ static inline int test_needs_other_gpu(int32_t instance)
     }
     const int large = (strstr(name, "depth_matrix_256") != NULL || strstr(name, "depth_strips") != NULL) &&
                       (found.lds_bytes < 232448 || found.kind != CKCONV_DEVICE_NVIDIA);
-    return large || test_lacks_lds(instance) || (strstr(name, "256x256") != NULL && !test_plans_f16(name)) ||
+    const int wide = strstr(name, "_mfma_") != NULL && strstr(name, "256") != NULL;
+    return large || test_lacks_lds(instance) || (wide && !test_plans_f16(name)) ||
            (strstr(name, "_mfma_") != NULL && !test_plans_f16("mfma")) ||
            (strstr(name, "_wmma_") != NULL && !test_plans_f16("wmma")) ||
            (strstr(name, "_mma_") != NULL && !test_plans_f16("mma"));

@@ -277,7 +277,7 @@ static void test_channels_first(void)
     } rows[] = {
         {"sm_90", CKCONV_FWD, 256, 64, 1, 56, {"matrix_back"}},
         {"sm_80", CKCONV_FWD, 24, 40, 1, 56, {"matrix_back"}},
-        {"gfx942", CKCONV_FWD, 256, 64, 1, 56, {"move_turn", "matrix_gather"}},
+        {"gfx942", CKCONV_FWD, 256, 64, 1, 56, {"move_turn", "matrix_wide"}},
         {"gfx1100", CKCONV_FWD, 256, 64, 1, 56, {"move_turn", "matrix_gather"}},
         {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 56, {"move_turn", "matrix_back"}}, /* weights */
         {"sm_90", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
@@ -510,7 +510,8 @@ typedef struct tile_row {
 /* Every tile that there is, as its instances are called: gpu_FAMILY_PASS[_TYPE]_SIZE. */
 static const tile_row tile_rows[] = {
     {"mfma wmma mma", "fwd bwd_data", "-", "128x128 64x64 128x32"},
-    {"mfma", "fwd bwd_data", "-", "256x256"},
+    {"mfma", "fwd bwd_data", "-", "256x256 256x128"},
+    {"mfma", "bwd_weight", "-", "256x256 128x256 256x128"},
     {"mma", "fwd bwd_data", "-", "256x128 192x128 512x64"},
     {"mfma wmma mma", "bwd_weight", "-", "128x128 64x64 32x128"},
     {"mma", "bwd_weight", "-", "128x256 64x256 64x192 192x128"},
@@ -548,7 +549,8 @@ static void check_tile(const char *instance, const char *family, ckconv_op op, c
     ckconv_args a;
     int32_t count = 0, rows = 0, columns = 0, found = 0;
     char suffix[32];
-    const ckconv_device gpu = named(strcmp(family, "mfma") == 0   ? "gfx942"
+    const int wide = op == CKCONV_BWD_WEIGHT && strstr(size, "256") != NULL;
+    const ckconv_device gpu = named(strcmp(family, "mfma") == 0   ? (wide ? "gfx950" : "gfx942")
                                     : strcmp(family, "wmma") == 0 ? "gfx1100"
                                                                   : "sm_90");
     ckconv_conv_desc d = cube(2, 28, 3, 1, 1);

@@ -30,9 +30,11 @@ sizes() {
             -Wno-unknown-cuda-version -D__CUDACC__ -I"$here/cuda" -I"$here/../src" -S "$dir/sizes.cu" \
             -o "$dir/$2.s" >"$dir/log" 2>&1
         ;;
-    *)
-        "$1" -x hip --cuda-device-only --cuda-gpu-arch="$2" --no-gpu-bundle-output -nogpulib -std=c++17 -O0 \
-            -I"$here/../src" -S -emit-llvm "$dir/sizes.cu" -o "$dir/$2.s" >"$dir/log" 2>&1
+    *) # clang 22 no longer defines a macro that headers as old as HIP 5.2 read
+        wave=
+        case $1 in *-22) wave=-D__AMDGCN_WAVEFRONT_SIZE=64 ;; esac
+        "$1" $wave -x hip --cuda-device-only --cuda-gpu-arch="$2" --no-gpu-bundle-output -nogpulib \
+            -std=c++17 -O0 -I"$here/../src" -S -emit-llvm "$dir/sizes.cu" -o "$dir/$2.s" >"$dir/log" 2>&1
         ;;
     esac && sed -n -e 's/.*\.u64 lds_\([a-z0-9_]*\) = \([0-9]*\);.*/\1 \2/p' \
         -e 's/^@lds_\([a-z0-9_]*\) = .*constant i64 \([0-9]*\),.*/\1 \2/p' "$dir/$2.s" >"$dir/$2.is"
@@ -60,5 +62,6 @@ one_target sm_90a 1
 one_target gfx942 2
 one_target gfx1100 3
 one_target gfx1201 4
+one_target gfx950 5
 echo "$name: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

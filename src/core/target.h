@@ -1,62 +1,62 @@
 /*------------------------------------------------------------------------------------------------------------
   >>core-target
   The one table of architectures. Planner, kernels, runtime and tests read it; nothing else knows a name. A
-  row is all that is known of one before a device is asked: vendor, matrix unit, wave, LDS, quirks of its
-  compilers. A name without a row is planned with portable kernels, so that new GPUs run before they are
-  known. A second table has what devices do in a second, for the costs of gpu/costs.h and for roofs.
+  row is all that is known of one before a device is asked: vendor, matrix unit, wave, LDS, dies. A name
+  without a row is planned with portable kernels, so that new GPUs run before they are known. A second table
+  has what devices do in a second, for the costs of gpu/costs.h and for roofs.
 */
 #pragma once
 #include "core/platform.h"
 
 /* One row for each architecture holds all that host, kernels and tests know of it: name, vendor, matrix
    unit, threads of a wave, compute units of a typical device, bytes of LDS that one block may ask for
-   (NVIDIA: with the opt-in, as in its table of compute capabilities), quirk. A name without a row gets the
-   portable kernels. */
+   (NVIDIA: with the opt-in, as in its table of compute capabilities), dies that take blocks in turns, each
+   with an L2 cache of its own (AMD's XCDs). A name without a row gets the portable kernels. */
 #define CKCI_ARCHITECTURES(X)                                                                                \
-    X(gfx900, AMD, NONE, 64, 64, 65536, NONE)                                                                \
-    X(gfx906, AMD, NONE, 64, 60, 65536, NONE)                                                                \
-    X(gfx908, AMD, CDNA1, 64, 120, 65536, NONE)                                                              \
-    X(gfx90a, AMD, CDNA2, 64, 104, 65536, NONE)                                                              \
-    X(gfx90c, AMD, NONE, 64, 8, 65536, NONE)                                                                 \
-    X(gfx940, AMD, CDNA3, 64, 228, 65536, NONE)                                                              \
-    X(gfx941, AMD, CDNA3, 64, 304, 65536, NONE)                                                              \
-    X(gfx942, AMD, CDNA3, 64, 304, 65536, NONE)                                                              \
-    X(gfx950, AMD, CDNA4, 64, 256, 163840, NO_256)                                                           \
-    X(gfx1010, AMD, NONE, 32, 40, 65536, NONE)                                                               \
-    X(gfx1011, AMD, NONE, 32, 36, 65536, NONE)                                                               \
-    X(gfx1012, AMD, NONE, 32, 22, 65536, NONE)                                                               \
-    X(gfx1013, AMD, NONE, 32, 24, 65536, NONE)                                                               \
-    X(gfx1030, AMD, NONE, 32, 80, 65536, NONE)                                                               \
-    X(gfx1031, AMD, NONE, 32, 40, 65536, NONE)                                                               \
-    X(gfx1032, AMD, NONE, 32, 32, 65536, NONE)                                                               \
-    X(gfx1033, AMD, NONE, 32, 8, 65536, NONE)                                                                \
-    X(gfx1034, AMD, NONE, 32, 16, 65536, NONE)                                                               \
-    X(gfx1035, AMD, NONE, 32, 12, 65536, NONE)                                                               \
-    X(gfx1036, AMD, NONE, 32, 2, 65536, NONE)                                                                \
-    X(gfx1100, AMD, RDNA3, 32, 96, 65536, NONE)                                                              \
-    X(gfx1101, AMD, RDNA3, 32, 60, 65536, NONE)                                                              \
-    X(gfx1102, AMD, RDNA3, 32, 32, 65536, NONE)                                                              \
-    X(gfx1103, AMD, RDNA3, 32, 12, 65536, NONE)                                                              \
-    X(gfx1150, AMD, RDNA3, 32, 16, 65536, NONE)                                                              \
-    X(gfx1151, AMD, RDNA3, 32, 40, 65536, NONE)                                                              \
-    X(gfx1152, AMD, RDNA3, 32, 8, 65536, NONE)                                                               \
-    X(gfx1153, AMD, RDNA3, 32, 4, 65536, NONE)                                                               \
-    X(gfx1200, AMD, RDNA4, 32, 32, 65536, NONE)                                                              \
-    X(gfx1201, AMD, RDNA4, 32, 64, 65536, NONE)                                                              \
-    X(gfx1250, AMD, GFX125, 32, 256, 327680, NONE)                                                           \
-    X(gfx1251, AMD, GFX125, 32, 256, 327680, NONE)                                                           \
-    X(sm_70, NVIDIA, NONE, 32, 80, 98304, NONE)                                                              \
-    X(sm_75, NVIDIA, NONE, 32, 68, 65536, NONE)                                                              \
-    X(sm_80, NVIDIA, MMA, 32, 108, 166912, NONE)                                                             \
-    X(sm_86, NVIDIA, MMA, 32, 84, 101376, NONE)                                                              \
-    X(sm_87, NVIDIA, MMA, 32, 16, 166912, NONE)                                                              \
-    X(sm_89, NVIDIA, MMA, 32, 128, 101376, NONE)                                                             \
-    X(sm_90, NVIDIA, WGMMA, 32, 132, 232448, NONE)                                                           \
-    X(sm_100, NVIDIA, MMA, 32, 148, 232448, NONE)                                                            \
-    X(sm_103, NVIDIA, MMA, 32, 148, 232448, NONE)                                                            \
-    X(sm_110, NVIDIA, MMA, 32, 20, 232448, NONE)                                                             \
-    X(sm_120, NVIDIA, MMA, 32, 170, 101376, NONE)                                                            \
-    X(sm_121, NVIDIA, MMA, 32, 48, 101376, NONE)
+    X(gfx900, AMD, NONE, 64, 64, 65536, 1)                                                                   \
+    X(gfx906, AMD, NONE, 64, 60, 65536, 1)                                                                   \
+    X(gfx908, AMD, CDNA1, 64, 120, 65536, 1)                                                                 \
+    X(gfx90a, AMD, CDNA2, 64, 104, 65536, 1)                                                                 \
+    X(gfx90c, AMD, NONE, 64, 8, 65536, 1)                                                                    \
+    X(gfx940, AMD, CDNA3, 64, 228, 65536, 6)                                                                 \
+    X(gfx941, AMD, CDNA3, 64, 304, 65536, 8)                                                                 \
+    X(gfx942, AMD, CDNA3, 64, 304, 65536, 8)                                                                 \
+    X(gfx950, AMD, CDNA4, 64, 256, 163840, 8)                                                                \
+    X(gfx1010, AMD, NONE, 32, 40, 65536, 1)                                                                  \
+    X(gfx1011, AMD, NONE, 32, 36, 65536, 1)                                                                  \
+    X(gfx1012, AMD, NONE, 32, 22, 65536, 1)                                                                  \
+    X(gfx1013, AMD, NONE, 32, 24, 65536, 1)                                                                  \
+    X(gfx1030, AMD, NONE, 32, 80, 65536, 1)                                                                  \
+    X(gfx1031, AMD, NONE, 32, 40, 65536, 1)                                                                  \
+    X(gfx1032, AMD, NONE, 32, 32, 65536, 1)                                                                  \
+    X(gfx1033, AMD, NONE, 32, 8, 65536, 1)                                                                   \
+    X(gfx1034, AMD, NONE, 32, 16, 65536, 1)                                                                  \
+    X(gfx1035, AMD, NONE, 32, 12, 65536, 1)                                                                  \
+    X(gfx1036, AMD, NONE, 32, 2, 65536, 1)                                                                   \
+    X(gfx1100, AMD, RDNA3, 32, 96, 65536, 1)                                                                 \
+    X(gfx1101, AMD, RDNA3, 32, 60, 65536, 1)                                                                 \
+    X(gfx1102, AMD, RDNA3, 32, 32, 65536, 1)                                                                 \
+    X(gfx1103, AMD, RDNA3, 32, 12, 65536, 1)                                                                 \
+    X(gfx1150, AMD, RDNA3, 32, 16, 65536, 1)                                                                 \
+    X(gfx1151, AMD, RDNA3, 32, 40, 65536, 1)                                                                 \
+    X(gfx1152, AMD, RDNA3, 32, 8, 65536, 1)                                                                  \
+    X(gfx1153, AMD, RDNA3, 32, 4, 65536, 1)                                                                  \
+    X(gfx1200, AMD, RDNA4, 32, 32, 65536, 1)                                                                 \
+    X(gfx1201, AMD, RDNA4, 32, 64, 65536, 1)                                                                 \
+    X(gfx1250, AMD, GFX125, 32, 256, 327680, 1)                                                              \
+    X(gfx1251, AMD, GFX125, 32, 256, 327680, 1)                                                              \
+    X(sm_70, NVIDIA, NONE, 32, 80, 98304, 1)                                                                 \
+    X(sm_75, NVIDIA, NONE, 32, 68, 65536, 1)                                                                 \
+    X(sm_80, NVIDIA, MMA, 32, 108, 166912, 1)                                                                \
+    X(sm_86, NVIDIA, MMA, 32, 84, 101376, 1)                                                                 \
+    X(sm_87, NVIDIA, MMA, 32, 16, 166912, 1)                                                                 \
+    X(sm_89, NVIDIA, MMA, 32, 128, 101376, 1)                                                                \
+    X(sm_90, NVIDIA, WGMMA, 32, 132, 232448, 1)                                                              \
+    X(sm_100, NVIDIA, MMA, 32, 148, 232448, 1)                                                               \
+    X(sm_103, NVIDIA, MMA, 32, 148, 232448, 1)                                                               \
+    X(sm_110, NVIDIA, MMA, 32, 20, 232448, 1)                                                                \
+    X(sm_120, NVIDIA, MMA, 32, 170, 101376, 1)                                                               \
+    X(sm_121, NVIDIA, MMA, 32, 48, 101376, 1)
 
 /* Devices, of each architecture the one that ckconv_device_named describes first: architecture, name,
    compute units, MHz (boost), GB/s of memory, bytes of LDS that a unit reads in a clock, and multiply-adds
@@ -134,15 +134,11 @@ enum {
     CKCI_UNIT_WGMMA = 8,
     CKCI_UNIT_GFX125 = 9
 };
-enum {
-    CKCI_QUIRK_NONE = 0,
-    CKCI_QUIRK_NO_256 = 1 /* compilers move the sums of tiles of 256 x 256 between registers: left out */
-};
 
 typedef struct ckci_architecture {
     char name[8]; /* with zeros to its end */
     int32_t kind; /* CKCONV_DEVICE_... */
-    int32_t unit, wave, units, lds, quirk;
+    int32_t unit, wave, units, lds, dies;
 } ckci_architecture;
 
 enum { CKCI_FIGURES_READ = 1, CKCI_FIGURES_UNITS = 2, CKCI_FIGURES_HEART = 3, CKCI_FIGURES_GUESS = 4 };
@@ -167,8 +163,8 @@ CKCI_FN const ckci_figures *ckci_all_figures(size_t *count)
 
 CKCI_FN const ckci_architecture *ckci_architectures(size_t *count)
 {
-#define CKCI_ROW(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK)                                                \
-    {#NAME, CKCONV_DEVICE_##VENDOR, CKCI_UNIT_##UNIT, WAVE, UNITS, LDS, CKCI_QUIRK_##QUIRK},
+#define CKCI_ROW(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, DIES)                                                 \
+    {#NAME, CKCONV_DEVICE_##VENDOR, CKCI_UNIT_##UNIT, WAVE, UNITS, LDS, DIES},
     static const ckci_architecture table[] = {CKCI_ARCHITECTURES(CKCI_ROW)};
 #undef CKCI_ROW
     *count = sizeof table / sizeof table[0];

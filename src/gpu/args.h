@@ -30,6 +30,12 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables *
 #define CKCI_STEM_BACK_PIXELS(NVIDIA) ((NVIDIA) ? 79872 : 31232)
 #define CKCI_STEM_PLANES(NVIDIA) ((NVIDIA) ? 81920 : 20480)
 #define CKCI_STEM_POSITIONS(NVIDIA) ((NVIDIA) ? 112 : 64)
+/* Threads of a block of tiles that CDNA alone has: each of its waves owns 128 x 64 sums, or 64 x 128. So it
+   takes three bytes from LDS where waves of 64 x 64 take four, and two waves share a SIMD. */
+#define CKCI_WIDE_THREADS(ROWS, COLUMNS) ((ROWS) * (COLUMNS) / 128)
+/* Steps of a tile that LDS holds where waves fill it (CDNA 4), of a first and a second operand with so many
+   rows: blocks share 160 KB, or one has it. */
+#define CKCI_DIRECT_STAGES(ROWS) ((ROWS) <= 384 ? 3 : 4)
 /* Tiles in LDS where groups of four waves multiply: of a first and a second operand with so many rows. */
 #define CKCI_GROUP_STAGES(ROWS) ((ROWS) <= 256 || (ROWS) > 384 ? 3 : (ROWS) <= 320 ? 5 : 4)
 /* Tiles of bwd_data on NVIDIA that read weights across memory whatever the number of channels: smaller ones
@@ -156,6 +162,22 @@ typedef struct ckci_gpu_near {
     int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
 } ckci_gpu_near;
 
+/* Tiles on AMD: which of them a block takes (ckci_k_in_order), where several dies take blocks in turns; the
+   first `rest` dies have one more than `each`. */
+typedef struct ckci_gpu_order {
+    int32_t each, rest;
+    ckci_divisor by_dies;
+} ckci_gpu_order;
+
+CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
+{
+    ckci_gpu_order order;
+    order.each = (int32_t)(blocks / dies);
+    order.rest = (int32_t)(blocks % dies);
+    order.by_dies = ckci_make_divisor(dies);
+    return order;
+}
+
 /* pointwise: bytes of a column of weights in LDS, and its chunks of eight places. */
 typedef struct ckci_gpu_point {
     int32_t pitch;
@@ -278,6 +300,7 @@ typedef struct ckci_gpu_conv {
         ckci_gpu_patch patch; /* of a pair's second convolution */
         ckci_gpu_strips strips;
         ckci_gpu_point point;
+        ckci_gpu_order order;
     } as;
 } ckci_gpu_conv;
 

@@ -356,8 +356,21 @@ CKCI_FN void ckci_matrix_turned_weights(ckci_matrix *m, const ckconv_device *dev
     }
 }
 
-/* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows
-   there, AMD one of 64 bytes, or the sums that pass through; tables of positions or of taps and rows. */
+/* A tile that CDNA alone has? (NVIDIA's of that size are others.) */
+CKCI_FN int ckci_matrix_wide(const ckconv_device *device, int32_t tile_m, int32_t tile_n)
+{
+    return device->kind == CKCONV_DEVICE_AMD && tile_m * tile_n > 128 * 128;
+}
+
+/* Do waves fill such tiles of halves? */
+CKCI_FN int ckci_matrix_direct(const ckconv_device *device, int32_t tile_m, int32_t tile_n)
+{
+    return ckci_matrix_unit(device) == CKCI_UNIT_CDNA4 && tile_m >= 64 && tile_n >= 64;
+}
+
+/* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows there, AMD
+   one of 64 bytes (several, where waves fill them), or the sums that pass through; tables of
+   positions or of taps and rows. */
 CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
@@ -366,7 +379,13 @@ CKCI_FN int64_t ckci_matrix_lds(const ckconv_device *device, ckconv_op op, int32
     tables +=
         nvidia && op != CKCONV_BWD_WEIGHT && tile_m >= 128 && tile_n >= 64 ? 96 + 8 * (tile_m + tile_n) : 0;
     int64_t stages = tile_m >= 64 && tile_n >= 64 ? CKCI_GROUP_STAGES(rows) : 3;
-    return tables + (nvidia ? ckci_max(stages * 128 * rows, sums) : ckci_max(64 * rows, 18432));
+    if (nvidia) {
+        return tables + ckci_max(stages * 128 * rows, sums);
+    }
+    const int wide = ckci_matrix_wide(device, tile_m, tile_n);
+    stages = ckci_matrix_direct(device, tile_m, tile_n) ? CKCI_DIRECT_STAGES(rows) : 1;
+    sums = (op == CKCONV_BWD_WEIGHT ? 64 : 72) * (wide ? CKCI_WIDE_THREADS(tile_m, tile_n) : 256);
+    return tables + ckci_max(stages * 64 * rows, sums);
 }
 
 /* LDS that a launch asks for. Where operands are read across, rows come by 64. */
@@ -433,11 +452,15 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     return CKCONV_OK;
 }
 
-/* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three) by registers. */
+/* Blocks that a compute unit holds at a time: by LDS, and of 128 x 128 two (AMD: three, of wide tiles as many
+   as have two waves on a SIMD) by registers. */
 CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, int32_t tile_m, int32_t tile_n)
 {
     int64_t lds = device->lds_bytes / ckci_matrix_lds(device, op, tile_m, tile_n),
-            sums = (device->kind == CKCONV_DEVICE_NVIDIA ? 32768 : 49152) / (tile_m * tile_n);
+            sums = (device->kind == CKCONV_DEVICE_NVIDIA       ? 32768
+                    : ckci_matrix_wide(device, tile_m, tile_n) ? 65536
+                                                               : 49152) /
+                   (tile_m * tile_n);
     return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
 }
 
@@ -464,6 +487,26 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *
                : m->tile->slow[!ckci_matrix_groups(device, m)];
 }
 
+/* How much longer it takes on AMD where a compute unit has only `side` blocks, since few waves wait often: by
+   what a block of four waves alone fills of the unit's time, as llvm-mca has it of the loops that compilers
+   make for CDNA 4, and of wide tiles; of the others by a rule of thumb. */
+CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix *m, double side)
+{
+    const int size = m->tile->rows * m->tile->columns, weight = m->conv.op == CKCONV_BWD_WEIGHT;
+    const int wide = ckci_matrix_wide(device, m->tile->rows, m->tile->columns);
+    const int direct = ckci_matrix_direct(device, m->tile->rows, m->tile->columns);
+    if (!wide && !direct) {
+        const int late = ckci_matrix_unit(device) == CKCI_UNIT_CDNA4;
+        return (side * size < 2 * 128 * 128 ? 1.5 : 1) * (late ? 2 : 1);
+    }
+    const double alone = !direct             ? .85
+                         : wide              ? .6
+                         : size == 128 * 128 ? (weight ? .42 : .5)
+                                             : (weight ? .18 : .28);
+    const double filled = alone * (wide ? side * size / (256 * 128) : side);
+    return filled < 1 ? 1 / filled : 1;
+}
+
 /* Time on m's matrix unit. Rounds of blocks that run side by side; each takes nanoseconds to begin and write
    its sums, fewer where a block goes from one tile into the next, and for 64 places of the reduction: what
    ckci_matrix_slow says for two bytes each. NVIDIA multiplies f64 at the rate of eight bytes; AMD's rates are
@@ -477,10 +520,10 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     const ckci_rates rates = ckci_device_rates(device, m->type);
     double slow = ckci_matrix_slow(device, m, rates.thirst), size = (double)m->tile->rows * m->tile->columns;
     units = units < 1 ? 1 : units;
-    if (amd) { /* no more side by side than there are; few wait often */
+    if (amd) { /* no more side by side than there are */
         double most = ceil((double)blocks / units);
         side = most < 1 ? 1 : side < most ? side : most;
-        slow *= side * size < 32768 ? 1.5 : 1;
+        slow *= ckci_matrix_waits(device, m, side);
     } else if (side > 1 && (double)blocks <= units) {
         side = 1;
         slow *= 1.4;
@@ -530,6 +573,18 @@ CKCI_FN int32_t ckci_matrix_streams(const ckci_gpu_conv *k)
     return least * k->red > 128 && most < CKCI_STREAM_TAPS;
 }
 
+/* Blocks of a device of AMD's take tiles in an order by its dies; it may be a part of one that its row means,
+   with fewer of them. */
+CKCI_FN void ckci_matrix_order(const ckconv_device *device, ckci_matrix *m)
+{
+    const ckci_architecture *row = ckci_find_architecture(device->arch);
+    if (row && device->kind == CKCONV_DEVICE_AMD) {
+        const int64_t units = ckci_max(device->compute_units, 1);
+        const int64_t dies = (units * row->dies + row->units / 2) / row->units;
+        m->l.a.conv.as.order = ckci_make_order(m->l.grid, ckci_max(dies, 1));
+    }
+}
+
 /* Tiles that groups of waves multiply (sm_90): as many blocks as run side by side take them. Plain stores of
    a tile are at most 2^31 elements apart. */
 CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
@@ -544,6 +599,7 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
     }
     reach = ckci_saturating_add(reach, ckci_saturating_mul(m->tile->rows / space + 2, k->o.t.stride[1]));
     k->work = k->workers = (int32_t)m->l.grid;
+    ckci_matrix_order(device, m);
     if (ckci_matrix_grouped(device, m) && side > 0) {
         k->o_vec = k->o_vec && reach <= INT32_MAX;
         m->l.grid = ckci_min(m->l.grid, side);
@@ -680,8 +736,11 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     int as_is = m->merge == 1 && red == before;
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
     int one = c->filter[0] * c->filter[1] * c->filter[2] == 1;
-    int may = back && family == CKCONV_FAMILY_MMA && size == 2 && as_is &&
-              (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns)),
+    int32_t ranges;
+    CKCI_TRY(ckci_matrix_taps(c, &ranges, err));
+    int direct = ckci_matrix_direct(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
+        mma = family == CKCONV_FAMILY_MMA && (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns));
+    int may = back && size == 2 && as_is && (mma || direct),
         across = may && ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         ckci_tensor from = *w;
@@ -719,20 +778,17 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
         k->o.across = 1;
         ckci_set_form(&k->o);
     }
-    CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
+    k->ranges = ranges;
     ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0 || (across && one);
-    const ckci_architecture *row = ckci_find_architecture(device->arch);
-    if (tile->rows == 256 && tile->columns == 256 &&
-        (!k->taps_inside || k->ranges || !row || row->quirk == CKCI_QUIRK_NO_256)) {
-        return ckci_fail(
-            err, CKCONV_ERR_UNSUPPORTED,
-            "this tile takes channels in multiples of 32 and filters of 31 taps (summed), not on "
-            "gfx950; here %lld channels on %s",
-            CKCI_LL(red), device->arch);
+    if (ckci_matrix_wide(device, tile->rows, tile->columns) && (!k->taps_inside || k->ranges)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "this tile takes channels in multiples of 32 and filters of 31 taps (summed); here "
+                         "%lld channels",
+                         CKCI_LL(red));
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);

@@ -62,14 +62,14 @@ CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
     return ckci_sum_items(device, part, 1);
 }
 
-/* Parts of the positions: such that the blocks fill one to eight rounds (AMD: halves of them also), or have
-   equal shares; the cheapest. */
+/* Parts of the positions: such that the blocks fill one to eight rounds (AMD: sixths of them also, one, two
+   or three blocks on each unit), or have equal shares; the cheapest. */
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
     int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile->rows, m->tile->columns) *
                    ckci_max(device->compute_units, 1);
-    int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 2;
+    int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 6;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
     double least = 1e300;
     ckci_gpu_share share;
@@ -314,7 +314,8 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
         return ckci_near_weight(p, device, family, split_k, limit, ws, m, cost, err);
     }
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
-    const int32_t gather = ckci_image_weight_kernel(tile);
+    const int wide = ckci_matrix_wide(device, tile->rows, tile->columns);
+    const int32_t gather = wide ? -1 : ckci_image_weight_kernel(tile);
     ckci_conv image;
     if (gather >= 0 && ckci_image_weights(p, &image)) {
         m->conv = image;
@@ -343,6 +344,11 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     int64_t positions = c->n * space;
     ckci_make_gpu_conv(c, k);
     CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
+    if (wide && !ckci_matrix_direct(device, tile->rows, tile->columns)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "this tile is for units that turn operands as they read them: gfx950; here it is %s",
+                         device->arch);
+    }
     ckci_set_kernel(&m->l, tile->kernel);
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
@@ -401,6 +407,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     k->by_one_c = ckci_make_divisor(p->c);
     k->o_vec = k->o_vec && k->merge == 0 && k->columns % 2 == 0;
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
+    ckci_matrix_order(device, m);
     *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
     if (split > 1 && k->merge == 0) {
         ckci_gpu_share share;

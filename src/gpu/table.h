@@ -33,8 +33,17 @@
     M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
     M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
 
-/* fwd and bwd_data, of MFMA alone: rows, columns, part */
-#define CKCI_CDNA_TILES(M, X) M(X, 256, 256, 3)
+/* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
+   across */
+#define CKCI_CDNA_TILES(M, X)                                                                                \
+    M(X, 256, 256, 3)                                                                                        \
+    M(X, 256, 128, 2)
+
+/* bwd_weight, where waves fill tiles (CDNA 4) alone: rows, columns, part */
+#define CKCI_CDNA_WEIGHT_TILES(M, X)                                                                         \
+    M(X, 256, 256, 4)                                                                                        \
+    M(X, 128, 256, 1)                                                                                        \
+    M(X, 256, 128, 4)
 
 /* i8, fwd and bwd_data: rows, columns, part, mma.sync's slowness */
 #define CKCI_WHOLE_TILES(M, X)                                                                               \
@@ -81,8 +90,14 @@
     X(matrix_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv, 256,                               \
       ckci_k_matrix<ckci_k_matrix_weight, ROWS, COLUMNS>)
 #define CKCI_CDNA_KERNELS(X, ROWS, COLUMNS, PART)                                                            \
-    X(matrix_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_conv, 256,                               \
-      ckci_k_matrix<ckci_k_matrix_gather, ROWS, COLUMNS>)
+    X(matrix_wide_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_conv, CKCI_WIDE_THREADS(ROWS, COLUMNS),    \
+      ckci_k_matrix<ckci_k_matrix_wide, ROWS, COLUMNS>)
+#define CKCI_CDNA_BACK_KERNELS(X, ROWS, COLUMNS, PART)                                                       \
+    X(matrix_wide_back_##ROWS##x##COLUMNS, BACK_HALF, PART, ckci_gpu_conv, CKCI_WIDE_THREADS(ROWS, COLUMNS), \
+      ckci_k_matrix<ckci_k_matrix_wide_back, ROWS, COLUMNS>)
+#define CKCI_CDNA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART)                                                     \
+    X(matrix_wide_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv,                               \
+      CKCI_WIDE_THREADS(ROWS, COLUMNS), ckci_k_matrix<ckci_k_matrix_wide_weight, ROWS, COLUMNS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
       ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
@@ -108,6 +123,8 @@
 /* Those whose o_vec stands for eight neighbouring columns, whatever the epilogue. */
 #define CKCI_GPU_MATRIX(X)                                                                                   \
     CKCI_CDNA_TILES(CKCI_CDNA_KERNELS, X)                                                                    \
+    CKCI_CDNA_TILES(CKCI_CDNA_BACK_KERNELS, X)                                                               \
+    CKCI_CDNA_WEIGHT_TILES(CKCI_CDNA_WEIGHT_KERNELS, X)                                                      \
     CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
     CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \

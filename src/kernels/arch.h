@@ -92,7 +92,7 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #endif
 #define CKCI_K_PRAGMA(x) _Pragma(#x)
 
-/* What the table of architectures has in the row of the target that is compiled for: unit and quirk; and
+/* What the table of architectures has in the row of the target that is compiled for: unit and dies; and
    whether its buffer descriptors and barriers are known: gfx125x has others. Exact names: __GFX12__, say, is
    also gfx1250, whose unit is another. */
 #define CKCI_K_UNIT_NONE 0
@@ -105,32 +105,30 @@ typedef cudaDeviceProp ckci_gpu_properties;
 #define CKCI_K_UNIT_MMA 7
 #define CKCI_K_UNIT_WGMMA 8
 #define CKCI_K_UNIT_GFX125 9
-#define CKCI_K_QUIRK_NONE 0
-#define CKCI_K_QUIRK_NO_256 1
 #if !defined(__HIP_DEVICE_COMPILE__)
 #define CKCI_K_UNIT 0
-#define CKCI_K_QUIRK 0
+#define CKCI_K_DIES 1
 #define CKCI_K_BUFFERS 0
 #elif defined(__gfx9_generic__) || defined(__gfx10_1_generic__) || defined(__gfx10_3_generic__)
 #define CKCI_K_UNIT 0
-#define CKCI_K_QUIRK 0
+#define CKCI_K_DIES 1
 #define CKCI_K_BUFFERS 1
 #elif defined(__gfx11_generic__)
 #define CKCI_K_UNIT CKCI_K_UNIT_RDNA3
-#define CKCI_K_QUIRK 0
+#define CKCI_K_DIES 1
 #define CKCI_K_BUFFERS 1
 #elif defined(__gfx12_generic__)
 #define CKCI_K_UNIT CKCI_K_UNIT_RDNA4
-#define CKCI_K_QUIRK 0
+#define CKCI_K_DIES 1
 #define CKCI_K_BUFFERS 1
 #elif defined(__gfx9_4_generic__)
 #error "ckconv.h: no plan knows which matrix unit code for gfx9-4-generic has; name gfx942, gfx950 or both"
 #else
-#define CKCI_K_ROW_UNIT(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK) +__##NAME##__ * CKCI_K_UNIT_##UNIT
-#define CKCI_K_ROW_QUIRK(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK) +__##NAME##__ * CKCI_K_QUIRK_##QUIRK
-#define CKCI_K_ROW_KNOWN(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, QUIRK) +__##NAME##__
+#define CKCI_K_ROW_UNIT(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, DIES) +__##NAME##__ * CKCI_K_UNIT_##UNIT
+#define CKCI_K_ROW_DIES(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, DIES) +__##NAME##__ * DIES
+#define CKCI_K_ROW_KNOWN(NAME, VENDOR, UNIT, WAVE, UNITS, LDS, DIES) +__##NAME##__
 #define CKCI_K_UNIT (CKCI_ARCHITECTURES(CKCI_K_ROW_UNIT))
-#define CKCI_K_QUIRK (CKCI_ARCHITECTURES(CKCI_K_ROW_QUIRK))
+#define CKCI_K_DIES (CKCI_ARCHITECTURES(CKCI_K_ROW_DIES))
 #if CKCI_ARCHITECTURES(CKCI_K_ROW_KNOWN) && CKCI_K_UNIT != CKCI_K_UNIT_GFX125
 #define CKCI_K_BUFFERS 1
 #else

@@ -119,6 +119,52 @@ CKCI_K_FN void ckci_k_lds_barrier()
 #endif
 }
 
+/* 16 bytes for each lane of a wave straight into LDS, lane after lane from `to` on, which is the same for all
+   of them: CDNA 4. Zeros where the offset is outside the window. They count as loads from memory, and arrive
+   in order. A compiler that knew of the copies would wait for all of them before it reads LDS; that is up to
+   ckci_k_direct_barrier. */
+CKCI_K_FN void ckci_k_copy_direct(unsigned char *to, const ckci_k_window &w, int32_t offset, int32_t more)
+{
+#if defined(CKCI_SIMULATOR)
+    const ckci_k_uint4 v = ckci_k_window_load(w, offset, more);
+    sim_copy_later(to + (int)threadIdx.x % 64 * 16, &v);
+#elif CKCI_K_UNIT == CKCI_K_UNIT_CDNA4 && defined(__OPTIMIZE__)
+    typedef __attribute__((address_space(3))) unsigned char *pointer;
+    asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tbuffer_load_dwordx4 %1, %2, %3 offen lds" ::"s"(
+                     (uint32_t)(uintptr_t)(pointer)to),
+                 "v"(offset), "s"(w.v), "s"(__builtin_amdgcn_readfirstlane(more))
+                 : "memory"); /* M0 cannot be named here; nothing else keeps a value there */
+#else /* without optimisation a window does not lie in scalar registers */
+    *(ckci_k_uint4 *)(to + (int)threadIdx.x % 64 * 16) = ckci_k_window_load(w, offset, more);
+#endif
+}
+
+/* A barrier for LDS, behind which all copies have arrived but the last LEFT of each wave. */
+template <int LEFT> CKCI_K_FN void ckci_k_direct_barrier()
+{
+#if defined(CKCI_SIMULATOR)
+    sim_copies_arrive(LEFT);
+    __syncthreads();
+#elif CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
+    asm volatile("s_waitcnt vmcnt(%0) lgkmcnt(0)\n\ts_barrier" ::"n"(LEFT) : "memory");
+#endif
+}
+
+/* 1: this wave goes first where two on a SIMD could issue; 0: as any. What stands before and after it, a
+   compiler does not mix. */
+template <int HIGH> CKCI_K_FN void ckci_k_priority()
+{
+#if CKCI_K_UNIT >= CKCI_K_UNIT_CDNA2 && CKCI_K_UNIT <= CKCI_K_UNIT_CDNA4
+    if constexpr (HIGH) {
+        __builtin_amdgcn_sched_barrier(0);
+        __builtin_amdgcn_s_setprio(1);
+    } else {
+        __builtin_amdgcn_s_setprio(0);
+        __builtin_amdgcn_sched_barrier(0);
+    }
+#endif
+}
+
 /* A pointer that is not to be computed anew. */
 CKCI_K_FN void ckci_k_known(const unsigned char *&p)
 {

@@ -107,3 +107,12 @@ CKCI_K_FN int64_t ckci_k_inside(const ckci_tensor &t, int32_t narrow, int32_t c,
     const ckci_tensor &u = ckci_k_late(t);
     return c * u.stride[2] + z * u.stride[3] + y * u.stride[4] + x * u.stride[5];
 }
+
+/* Which work block `block` takes. Blocks go to dies in turns, of which each has an L2 cache of its own:
+   neighbours, which read the same rows or the same weights, belong on one. So a die's blocks take a stretch
+   of the work, one after the other, and every piece of work has one block. */
+CKCI_K_FN int32_t ckci_k_in_order(const ckci_gpu_order &order, int32_t block)
+{
+    const int32_t turn = ckci_k_divide(block, order.by_dies), die = block - turn * (int32_t)order.by_dies.d;
+    return die * order.each + (die < order.rest ? die : order.rest) + turn;
+}

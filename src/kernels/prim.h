@@ -122,6 +122,11 @@ template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
 };
 
+/* The same of waves on a SIMD, for AMD's compilers; 1: no wish. */
+template <class Body> struct ckci_k_together {
+    enum { WAVES = 1 };
+};
+
 /* The body of a kernel that a target does not have: no plan takes it. */
 struct ckci_k_nothing {
     struct lds {
@@ -142,6 +147,18 @@ CKCI_K_FN bool ckci_k_amd()
     return false;
 #else
     return true;
+#endif
+}
+
+/* Can its blocks go to several dies? (The simulator's AMD targets: as if, for one, too.) */
+CKCI_K_FN bool ckci_k_has_dies()
+{
+#if defined(CKCI_SIMULATOR)
+    return ckci_k_amd();
+#elif CKCI_K_DIES > 1
+    return true;
+#else
+    return false;
 #endif
 }
 

@@ -49,6 +49,9 @@
 extern "C" {
 #if defined(__CUDACC__) && !defined(CKCI_SIMULATOR) && !defined(__HIP__)
 #define CKCI_K_BOUNDS(THREADS, ...) __launch_bounds__(THREADS, (ckci_k_resident<__VA_ARGS__>::BLOCKS))
+#elif defined(__HIP_DEVICE_COMPILE__)
+#define CKCI_K_BOUNDS(THREADS, ...)                                                                          \
+    __launch_bounds__(THREADS) __attribute__((amdgpu_waves_per_eu(ckci_k_together<__VA_ARGS__>::WAVES)))
 #else
 #define CKCI_K_BOUNDS(THREADS, ...) __launch_bounds__(THREADS)
 #endif

@@ -19,11 +19,9 @@
 #undef CKCI_K_MMA
 #undef CKCI_K_PARAM
 #undef CKCI_K_PRAGMA
-#undef CKCI_K_QUIRK
-#undef CKCI_K_QUIRK_NONE
-#undef CKCI_K_QUIRK_NO_256
+#undef CKCI_K_DIES
 #undef CKCI_K_ROW_KNOWN
-#undef CKCI_K_ROW_QUIRK
+#undef CKCI_K_ROW_DIES
 #undef CKCI_K_ROW_UNIT
 #undef CKCI_K_SUM32
 #undef CKCI_K_SUM8

@@ -112,7 +112,12 @@ CKCI_FN int32_t ckci_cpu_features(void)
                     0, 0, {SLOW, OTHER})
 #define CKCI_CDNA_ROW(X, OP, PASS, ROWS, COLUMNS)                                                            \
     CKCI_MATRIX_ROW(X, MFMA, OP, gather, gpu_mfma_##PASS##_##ROWS##x##COLUMNS, CKCONV_F32, CKCI_TILE_HALF,   \
-                    ROWS, COLUMNS, CKCI_KERNEL_matrix_gather_##ROWS##x##COLUMNS, 0, 0, 0, 0, 0, {0, 0})
+                    ROWS, COLUMNS, CKCI_KERNEL_matrix_wide_##ROWS##x##COLUMNS,                               \
+                    CKCI_KERNEL_matrix_wide_back_##ROWS##x##COLUMNS, 0, 0, 0, 0, {0, 0})
+#define CKCI_CDNA_WEIGHT_ROW(X, ROWS, COLUMNS, PART)                                                         \
+    CKCI_MATRIX_ROW(X, MFMA, BWD_WEIGHT, weight, gpu_mfma_bwd_weight_##ROWS##x##COLUMNS, CKCONV_F32,         \
+                    CKCI_TILE_HALF, ROWS, COLUMNS, CKCI_KERNEL_matrix_wide_weight_##ROWS##x##COLUMNS, 0, 0,  \
+                    0, 0, 0, {0, 0})
 #define CKCI_WHOLE_ROW(X, FAMILY, LOW, OP, PASS, ROWS, COLUMNS, SLOW)                                        \
     CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_i8_##ROWS##x##COLUMNS, CKCONV_I32,           \
                     CKCI_TILE_WHOLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_whole_##ROWS##x##COLUMNS, 0, 0, 0, 0, \
@@ -253,6 +258,7 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_SINGLE_TILES(CKCI_MFMA_SINGLE, X)                                                                   \
     CKCI_DOUBLE_TILES(CKCI_MFMA_DOUBLE, X)                                                                   \
     CKCI_CDNA_TILES(CKCI_MFMA_CDNA, X)                                                                       \
+    CKCI_CDNA_WEIGHT_TILES(CKCI_CDNA_WEIGHT_ROW, X)                                                          \
     CKCI_GPU_MATRIX_NEAR(X, WMMA, wmma)                                                                      \
     CKCI_GPU_MATRIX_STEM(X, WMMA, wmma)                                                                      \
     CKCI_GPU_POINTWISE(X, WMMA, wmma)                                                                        \

@@ -13,10 +13,12 @@
 /* ---- The kernels, with the unit U of the target; elsewhere than ON they are empty, and no plan takes them.
    F: the tile loop, of fragments or of groups of waves. unit: U itself, or what computes i8 or f32 on it. */
 enum {
-    CKCI_K_ON_CDNA = 1,
+    CKCI_K_ON_CDNA3 = 1, /* and before */
+    CKCI_K_ON_CDNA4 = 8,
+    CKCI_K_ON_CDNA = CKCI_K_ON_CDNA3 | CKCI_K_ON_CDNA4,
     CKCI_K_ON_RDNA = 2,
     CKCI_K_ON_NVIDIA = 4,
-    CKCI_K_ON_ALL = 7,
+    CKCI_K_ON_ALL = CKCI_K_ON_CDNA | CKCI_K_ON_RDNA | CKCI_K_ON_NVIDIA,
     CKCI_K_ON_SINGLE = CKCI_K_ON_CDNA | CKCI_K_ON_NVIDIA,
 #if CKCI_K_UNIT == CKCI_K_UNIT_CDNA1
     CKCI_K_ON_DOUBLE = CKCI_K_ON_NVIDIA
@@ -31,7 +33,7 @@ struct ckci_k_matrix_halves {
 };
 
 template <int BM, int BN> struct ckci_k_matrix_gather : ckci_k_matrix_halves {
-    enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 0, WEIGHT = 0 };
+    enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 0, WEIGHT = 0, WIDE = 0, DIRECT = BM >= 64 && BN >= 64 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
@@ -41,7 +43,7 @@ template <int BM, int BN> struct ckci_k_matrix_gather : ckci_k_matrix_halves {
 
 /* The same in other types: on Unit<U>, where ON says. */
 template <template <class> class Unit, int WHERE, int BM, int BN> struct ckci_k_matrix_gather_by {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, ON = WHERE };
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, WIDE = 0, DIRECT = 0, ON = WHERE };
     template <class U> using unit = Unit<U>;
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
@@ -64,7 +66,7 @@ struct ckci_k_matrix_double : ckci_k_matrix_gather_by<ckci_k_double, CKCI_K_ON_D
 
 /* bwd_data that reads weights as they are, rows of output channels: places of the reduction. */
 template <int BM, int BN> struct ckci_k_matrix_back : ckci_k_matrix_halves {
-    enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 2, WEIGHT = 0 };
+    enum { GROUPS = BM >= 128 && BN >= 64, ACROSS = 2, WEIGHT = 0, WIDE = 0, DIRECT = BM >= 64 && BN >= 64 };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
@@ -72,28 +74,37 @@ template <int BM, int BN> struct ckci_k_matrix_back : ckci_k_matrix_halves {
     }
 };
 
-template <class U, int BM, int BN, int ASYNC> struct ckci_k_weight_loader {
+template <class U, int BM, int BN, int ASYNC, int DIRECT> struct ckci_k_weight_loader {
     typedef ckci_k_weight_chunks<U, BM, BN> type;
 };
+template <class U, int BM, int BN> struct ckci_k_weight_loader<U, BM, BN, 0, 1> {
+    typedef ckci_k_weight_lines<U, BM, BN> type;
+};
 #if defined(CKCI_K_MMA)
-template <class U, int BM, int BN> struct ckci_k_weight_loader<U, BM, BN, 1> {
+template <class U, int BM, int BN> struct ckci_k_weight_loader<U, BM, BN, 1, 0> {
     typedef ckci_k_weight_slabs<BM, BN> type;
 };
 #endif
 
 template <int BM, int BN> struct ckci_k_matrix_weight : ckci_k_matrix_halves {
-    enum { GROUPS = BM >= 64 && BN >= 128, ACROSS = BM > 128 ? 3 : 1, WEIGHT = 1 };
+    enum {
+        GROUPS = BM >= 64 && BN >= 128,
+        ACROSS = BM > 128 ? 3 : 1,
+        WEIGHT = 1,
+        WIDE = 0,
+        DIRECT = BM >= 64 && BN >= 64
+    };
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
     {
-        typedef typename ckci_k_weight_loader<U, BM, BN, U::ASYNC>::type loader;
+        typedef typename ckci_k_weight_loader<U, BM, BN, U::ASYNC, U::DIRECT>::type loader;
         ckci_k_matrix_weight_run<F, loader, BM, BN>(p, m);
     }
 };
 
 /* The same in other types, as ckci_k_matrix_gather_by. */
 template <template <class> class Unit, int WHERE, int BM, int BN> struct ckci_k_matrix_weight_by {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 1, ON = WHERE };
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 1, WIDE = 0, DIRECT = 0, ON = WHERE };
     template <class U> using unit = Unit<U>;
 
     template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
@@ -110,16 +121,51 @@ template <int BM, int BN>
 struct ckci_k_matrix_double_weight : ckci_k_matrix_weight_by<ckci_k_double, CKCI_K_ON_DOUBLE, BM, BN> {
 };
 
+/* fwd and bwd_data in wide tiles, of CDNA alone: plain steps only. */
+template <int BM, int BN> struct ckci_k_matrix_wide {
+    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, WIDE = 1, DIRECT = 1, ON = CKCI_K_ON_CDNA };
+    template <class U> using unit = ckci_k_wide<U, CKCI_WIDE_THREADS(BM, BN)>;
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 0>, BM, BN>(p, m);
+    }
+};
+
+/* bwd_data that reads weights as they are, where waves fill tiles. */
+template <int BM, int BN> struct ckci_k_matrix_wide_back {
+    enum { GROUPS = 0, ACROSS = 2, WEIGHT = 0, WIDE = 1, DIRECT = 1, ON = CKCI_K_ON_CDNA4 };
+    template <class U> using unit = ckci_k_wide<U, CKCI_WIDE_THREADS(BM, BN)>;
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 1>, BM, BN>(p, m);
+    }
+};
+
+/* bwd_weight in wide tiles, where waves fill them. */
+template <int BM, int BN> struct ckci_k_matrix_wide_weight {
+    enum { GROUPS = 0, ACROSS = 1, WEIGHT = 1, WIDE = 1, DIRECT = 1, ON = CKCI_K_ON_CDNA4 };
+    template <class U> using unit = ckci_k_wide<U, CKCI_WIDE_THREADS(BM, BN)>;
+
+    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
+    {
+        ckci_k_matrix_weight_run<F, ckci_k_weight_lines<U, BM, BN>, BM, BN>(p, m);
+    }
+};
+
 template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     typedef Body<BM, BN> body;
     template <class U> using unit_of = typename body::template unit<U>;
     enum {
-        WIDEST = BM * BN == 256 * 256,
-        LARGE = BM > 128 || BN > 128 || body::ACROSS == 2,
+        LARGE = BM > 128 || BN > 128,
         ACROSS = body::ACROSS == 3 ? 1 : +body::ACROSS, /* of fragments */
-        ON = WIDEST  ? +CKCI_K_ON_CDNA
-             : LARGE ? +CKCI_K_ON_NVIDIA
-                     : +body::ON
+        ON = body::WIDE          ? +body::ON
+             : LARGE             ? +CKCI_K_ON_NVIDIA
+             : body::ACROSS != 2 ? +body::ON
+             : body::DIRECT      ? CKCI_K_ON_NVIDIA | CKCI_K_ON_CDNA4
+                                 : +CKCI_K_ON_NVIDIA,
+        NO_TILE = body::WIDE ? 128 : 64 /* what an empty kernel names */
     };
 
 #if defined(CKCI_SIMULATOR)
@@ -145,7 +191,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         int kind = sim_matrix_unit();
         if constexpr ((ON & CKCI_K_ON_CDNA) != 0) {
             if (kind == SIM_MFMA) {
-                fragments<ckci_k_mfma, 0>(p);
+                with_mfma(p);
             }
         }
         if constexpr ((ON & CKCI_K_ON_RDNA) != 0) {
@@ -159,6 +205,19 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         }
         if constexpr ((ON & CKCI_K_ON_NVIDIA) != 0) {
             with_groups(p, kind);
+        }
+    }
+
+    static void with_mfma(const ckci_gpu_conv &p)
+    {
+        if constexpr (body::DIRECT) {
+            if (sim_unit_number() == CKCI_UNIT_CDNA4) {
+                fragments<ckci_k_mfma_direct, ACROSS>(p);
+                return;
+            }
+        }
+        if constexpr ((ON & CKCI_K_ON_CDNA3) != 0) {
+            fragments<ckci_k_mfma, 0>(p);
         }
     }
 
@@ -176,11 +235,11 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     }
 #elif defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 #if defined(CKCI_K_MFMA)
-    typedef unit_of<ckci_k_mfma> unit;
-#if CKCI_K_QUIRK == CKCI_K_QUIRK_NO_256
-    enum { EMPTY = (ON & CKCI_K_ON_CDNA) == 0 || WIDEST };
+    typedef unit_of<typename ckci_k_mfma_of<body::DIRECT>::type> unit;
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
+    enum { EMPTY = (ON & CKCI_K_ON_CDNA4) == 0 };
 #else
-    enum { EMPTY = (ON & CKCI_K_ON_CDNA) == 0 };
+    enum { EMPTY = (ON & CKCI_K_ON_CDNA3) == 0 };
 #endif
 #elif defined(CKCI_K_WMMA)
     typedef unit_of<ckci_k_wmma<11>> unit;
@@ -192,8 +251,12 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     typedef unit_of<ckci_k_wmma<12>> unit;
     enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
 #endif
-    typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, 0> tile;
-    typedef ckci_k_matrix_lds<EMPTY ? 16 : +tile::BYTES, EMPTY || body::ACROSS != 0 ? 1 : BM,
+    typedef ckci_k_fragments<unit, EMPTY ? +NO_TILE : BM, EMPTY ? +NO_TILE : BN, unit::DIRECT ? +ACROSS : 0>
+        tile;
+    typedef ckci_k_matrix_lds<EMPTY ? 16
+                              : body::WEIGHT ? +tile::SUMS_BYTES
+                                             : +tile::BYTES,
+                              EMPTY || (body::WEIGHT != 0 && body::ACROSS != 0) ? 1 : BM,
                               body::WEIGHT * unit::KB / unit::SIZE>
         lds;
 
@@ -210,7 +273,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     /* as much LDS for groups of waves and for fragments: the host does not know for which it was compiled */
     typedef unit_of<ckci_k_mma> unit;
     enum { EMPTY = (ON & CKCI_K_ON_NVIDIA) == 0 };
-    typedef ckci_k_fragments<unit, EMPTY ? 64 : BM, EMPTY ? 64 : BN, ACROSS> fragments;
+    typedef ckci_k_fragments<unit, EMPTY ? +NO_TILE : BM, EMPTY ? +NO_TILE : BN, ACROSS> fragments;
     enum {
         STRIPS = EMPTY ? 0 : BM * (BN + 4) * 4,
         TILES = body::GROUPS ? CKCI_GROUP_STAGES(BM + BN) * (BM + BN) * 128 : 0,
@@ -269,6 +332,22 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_weight, 64, 64>> 
 };
 template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_single_weight, 64, 64>> {
     enum { BLOCKS = 3 };
+};
+#endif
+
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA2 || CKCI_K_UNIT == CKCI_K_UNIT_CDNA3
+/* As many as LDS has room for; without the wish compilers take registers of two. */
+template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_weight, 128, 128>> {
+    enum { WAVES = 3 };
+};
+#endif
+
+#if defined(CKCI_K_MFMA) && CKCI_K_UNIT != CKCI_K_UNIT_CDNA1
+template <int BM, int BN> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_wide, BM, BN>> {
+    enum { WAVES = 2 };
+};
+template <int BM, int BN> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_wide_weight, BM, BN>> {
+    enum { WAVES = 2 };
 };
 #endif
 

@@ -13,7 +13,8 @@
    places of the reduction. */
 template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
     enum {
-        THREADS = 256,
+        THREADS = U::THREADS,
+        WIDE = BM * BN > 128 * 128,
         WAVES = THREADS / U::WAVE,
         WM = BM == 32   ? WAVES / 4
              : BN == 32 ? 4
@@ -25,13 +26,17 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
         TN = COLUMNS / U::N,
         FIRST = ACROSS == 1 ? (BM + 63) / 64 * 64 : BM, /* where the second operand begins */
         TILE = (FIRST + (ACROSS ? (BN + 63) / 64 * 64 : BN)) * U::KB,
-        STAGES = U::ASYNC ? 3 : 1,
+        STAGES = U::ASYNC    ? 3
+                 : U::DIRECT ? CKCI_DIRECT_STAGES(BM + BN)
+                             : 1,
         STRIP = COLUMNS < 32        ? COLUMNS /* columns that pass through LDS together */
                 : COLUMNS % 32 == 0 ? 32
                                     : 16,
         PITCH = STRIP + 4,
         STRIPS = WAVES * U::M * PITCH * (int)sizeof(typename U::number),
-        BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
+        BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS,
+        DENSE = WAVES * U::M * STRIP * (int)sizeof(typename U::number), /* finish<4> */
+        DENSE_BYTES = STAGES * TILE > DENSE ? STAGES *TILE : DENSE
     };
     static_assert(TM >= 1 && TN >= 1 && STRIP % U::N == 0, "a wave owns at least one fragment");
 };
@@ -41,7 +46,15 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
    and the loads of the third begin; two barriers for each step, with the multiplications around the first. */
 template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     typedef ckci_k_grid<U, BM, BN, ACROSS> G;
-    enum { KB = U::KB, BYTES = G::BYTES, SIXTEEN = 0, SUMS_WIDE = U::ASYNC ? 8 : 4, SIZE = U::SIZE };
+    enum {
+        KB = U::KB,
+        BYTES = G::BYTES,
+        THREADS = G::THREADS,
+        SIXTEEN = 0,
+        SUMS_WIDE = U::ASYNC ? 8 : 4,
+        SUMS_BYTES = U::ASYNC ? G::BYTES : G::DENSE_BYTES, /* of bwd_weight: finish<SUMS_WIDE> */
+        SIZE = U::SIZE
+    };
     typedef U unit;
     typedef typename U::number number;
     typename U::sums sum[G::TM][G::TN];
@@ -73,13 +86,16 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     {
         if constexpr (U::ASYNC) {
             ahead<T>(tiles, loader, steps);
-            return;
-        } else {
-            if (loader.plain()) {
+        } else if (loader.plain()) {
+            if constexpr (Loader::DIRECT > 0) {
+                direct<T, 1>(tiles, loader, steps);
+            } else {
                 behind<T, 1>(tiles, loader, steps);
-            } else if constexpr (BM * BN < 256 * 256) { /* the planner takes that for plain loads only */
-                behind<T, 0>(tiles, loader, steps);
             }
+        } else if constexpr (Loader::DIRECT == 2) {
+            direct<T, 0>(tiles, loader, steps);
+        } else if constexpr (!G::WIDE && ACROSS != 2) { /* the planner takes those for plain loads only */
+            behind<T, 0>(tiles, loader, steps);
         }
     }
 
@@ -123,8 +139,78 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         ckci_k_lds_barrier();
         loader.template put<T>(tile);
         loader.template fetch<PLAIN>(s + 2);
-        multiply<T>(a[SLICES - 1], b[SLICES - 1]);
+        if constexpr (G::WIDE) { /* another block's waves, or this one's other half, load meanwhile */
+            ckci_k_priority<1>();
+            multiply<T>(a[SLICES - 1], b[SLICES - 1]);
+            ckci_k_priority<0>();
+        } else {
+            multiply<T>(a[SLICES - 1], b[SLICES - 1]);
+        }
         ckci_k_lds_barrier();
+    }
+
+    /* Waves fill tiles, STAGES - 1 steps ahead. A step has two phases: operands from LDS to registers, while
+       the copies of a later step begin; then products of registers alone. Where a block has eight waves, the
+       second four run a phase behind the first, so that of the two on a SIMD one loads while the other
+       multiplies; else another block's wave does. A tile is filled again after a barrier behind the last
+       phase that read it, and read after a barrier behind which all waves' copies into it have arrived. */
+    template <class T, int PLAIN, class Loader>
+    CKCI_K_MEMBER void direct(unsigned char *tiles, Loader &loader, int32_t steps)
+    {
+        enum {
+            SLICES = U::KB / U::STEP,
+            HALVES = G::WAVES / 4,
+            AHEAD = G::STAGES - 1,
+            LEFT = (AHEAD - 1) * Loader::LOADS, /* copies that a wave may still wait for */
+            LAST = AHEAD * G::TILE
+        };
+        static_assert(HALVES <= 2 && AHEAD >= 2, "a tile is not filled while the other half reads it");
+        const bool second = HALVES == 2 && ckci_k_same((int32_t)threadIdx.x / 256) > 0;
+        loader.template begin<PLAIN>();
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < AHEAD; i++) {
+            loader.template fill<PLAIN>(i, tiles + i * G::TILE);
+        }
+        ckci_k_direct_barrier<LEFT>();
+        if (second) {
+            ckci_k_direct_barrier<LEFT>();
+        }
+        int32_t full = 0, empty = LAST;
+        for (int32_t s = 0; s < steps;) {
+            int32_t end = steps;
+            if constexpr (Loader::SEGMENT > 0) {
+                loader.next(s);
+                end = s + Loader::SEGMENT < steps ? s + Loader::SEGMENT : steps;
+            }
+            CKCI_K_UNROLL(1)
+            for (; s < end; s++) {
+                typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < SLICES; k++) {
+                    operands(tiles + full, k * U::STEP, a[k], b[k]);
+                }
+                if constexpr (Loader::BESIDE) {
+                    loader.template beside<T>(tiles + full, s);
+                }
+                loader.template fill<PLAIN>(s + AHEAD, tiles + empty);
+                if constexpr (HALVES == 2) {
+                    ckci_k_direct_barrier<LEFT>();
+                }
+                ckci_k_priority<1>();
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < SLICES; k++) {
+                    multiply<T>(a[k], b[k]);
+                }
+                ckci_k_priority<0>();
+                ckci_k_direct_barrier<LEFT>();
+                full = full == LAST ? 0 : full + G::TILE;
+                empty = empty == LAST ? 0 : empty + G::TILE;
+            }
+        }
+        if (HALVES == 2 && !second) {
+            ckci_k_direct_barrier<0>();
+        }
+        ckci_k_direct_barrier<0>();
     }
 
     template <class T, class Loader>

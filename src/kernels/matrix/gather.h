@@ -116,9 +116,13 @@ struct ckci_k_row_entry {
 template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     enum {
         CHUNKS = U::KB / 16,
-        EACH = 256 / CHUNKS, /* rows that the block fetches at a time */
+        EACH = U::THREADS / CHUNKS, /* rows that the block fetches at a time */
         A = (BM + EACH - 1) / EACH,
         B = (BN + EACH - 1) / EACH,
+        LOADS = A + B,
+        SLAB = 64 * U::KB,             /* BACK, DIRECT: of 64 columns, a line for each place */
+        SIDE = U::THREADS * 16 / SLAB, /* that the block fills side by side */
+        DIRECT = U::DIRECT,            /* waves fill tiles: 0: never, 1: for plain steps, 2: always */
         SLABS = (BN + 63) / 64,
         SEGMENT = 0,
         BESIDE = 0,
@@ -156,7 +160,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         }
         fill(axis, count, table, tap_low);
         ckci_k_place start = ckci_k_row(axis, b.row);
-        for (int r = (int)threadIdx.x; r < BM; r += 256) {
+        for (int r = (int)threadIdx.x; r < BM; r += U::THREADS) {
             rows[r] = row(axis, ckci_k_row(axis, b.row + r), start.n);
             rows[r].at -= row_low;
         }
@@ -177,7 +181,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     CKCI_K_MEMBER void settle(int32_t column0, const ckci_k_row_entry *rows)
     {
         first = (int32_t)threadIdx.x / CHUNKS;
-        at = (int32_t)threadIdx.x % CHUNKS * 16;
+        at = own();
         tap = 0;
         if (!p.taps_inside) {
             wrap();
@@ -189,7 +193,17 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             hole[i] = e.hole;
         }
         down = 0;
-        if constexpr (BACK) {
+        if constexpr (BACK && U::DIRECT) {
+            const int32_t line = (int32_t)threadIdx.x / 8 % (U::KB / SIZE);
+            const int32_t chunk = (int32_t)threadIdx.x / (SLAB / 16) * 64 +
+                                  U::across_chunk_of(line, (int32_t)threadIdx.x % 8) * 8;
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < B; i++) {
+                const int32_t column = chunk + i * SIDE * 64;
+                b_at[i] =
+                    column0 + column < p.columns ? SIZE * (line * (int32_t)p.b_red + column) : INT32_MIN;
+            }
+        } else if constexpr (BACK) {
             const int32_t column = (int32_t)threadIdx.x % CHUNKS * 8;
             const int32_t row = CKCI_BACK_ANY(BN) && !p.taps_inside ? 0 : first * (int32_t)p.b_red;
             CKCI_K_UNROLL(2)
@@ -204,6 +218,18 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
                 int32_t column = first + i * EACH;
                 b_at[i] = column0 + column < p.columns ? SIZE * column * (int32_t)p.b_column : INT32_MIN;
             }
+        }
+    }
+
+    /* This thread's chunk, in bytes: that of its place in LDS, or, where waves fill rows from their
+       beginning, the one that lies there. */
+    static CKCI_K_MEMBER int32_t own()
+    {
+        const int32_t place = (int32_t)threadIdx.x % CHUNKS;
+        if constexpr (U::DIRECT) {
+            return U::chunk_of((int32_t)threadIdx.x / CHUNKS, place) * 16;
+        } else {
+            return place * 16;
         }
     }
 
@@ -243,7 +269,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
                             int32_t low) const
     {
         const int64_t *s = p.a.stride;
-        for (int32_t i = (int32_t)threadIdx.x; i <= all; i += 256) {
+        for (int32_t i = (int32_t)threadIdx.x; i <= all; i += U::THREADS) {
             ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
             ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
             if (i < all) {
@@ -304,13 +330,13 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     template <int PLAIN> CKCI_K_MEMBER void begin()
     {
         if constexpr (PLAIN) {
-            const int32_t chunk = (int32_t)threadIdx.x % CHUNKS * 16;
+            const int32_t chunk = own();
             CKCI_K_UNROLL(8)
             for (int i = 0; i < A; i++) {
                 a_at[i] += chunk;
             }
             CKCI_K_UNROLL(8)
-            for (int i = 0; i < B; i++) {
+            for (int i = 0; i < B && !BACK; i++) {
                 b_at[i] += b_at[i] < 0 ? 0 : chunk;
             }
             at = p.split > 1 ? ckci_k_same(at - chunk) : 0;
@@ -323,8 +349,35 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     {
         ckci_k_tap_entry e = taps[tap];
         next_a = ckci_k_same(e.a) + at;
-        next_b = ckci_k_same(e.b) + at;
+        next_b = ckci_k_same(e.b) + (BACK ? at * (int32_t)p.b_red : at);
         need = ckci_k_same((int32_t)e.need);
+    }
+
+    /* Beyond the last step to something that was there before. */
+    CKCI_K_MEMBER void advance_plain()
+    {
+        tap++;
+        int32_t wrap = tap == count, last = red - U::KB;
+        tap = wrap ? 0 : tap;
+        at = !wrap ? at : at < last ? at + U::KB : last;
+        look();
+    }
+
+    /* Plain steps: waves fill the tile, 16 rows at a time, or eight lines of 64 columns. */
+    template <int> CKCI_K_MEMBER void fill(int32_t, unsigned char *tile)
+    {
+        tile += ckci_k_same((int32_t)threadIdx.x / U::WAVE) * (U::WAVE * 16);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < A; i++) {
+            const int32_t bad = hole[i].bad(0, 0, (uint32_t)need);
+            ckci_k_copy_direct(tile + i * EACH * U::KB, wa, a_at[i] | bad, next_a);
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < B; i++) {
+            ckci_k_copy_direct(tile + BM * U::KB + i * (BACK ? +SIDE * SLAB : EACH * U::KB), wb, b_at[i],
+                               next_b);
+        }
+        advance_plain();
     }
 
     /* Beyond the last step it loads something again. */
@@ -340,11 +393,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             for (int i = 0; i < B; i++) {
                 b_raw[i] = ckci_k_window_load(wb, b_at[i], next_b);
             }
-            tap++;
-            int32_t wrap = tap == count, last = red - U::KB;
-            tap = wrap ? 0 : tap;
-            at = !wrap ? at : at < last ? at + U::KB : last;
-            look();
+            advance_plain();
         } else {
             ckci_k_tap_entry e = taps[tap];
             CKCI_K_UNROLL(8)
@@ -430,21 +479,25 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
 
     template <class T> CKCI_K_MEMBER void put(unsigned char *tile) const
     {
-        int chunk = (int)threadIdx.x % CHUNKS;
         CKCI_K_UNROLL(8)
         for (int i = 0; i < A; i++) {
             if (BM >= EACH || first < BM) {
-                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(first + i * EACH, chunk)) =
-                    ckci_k_rounded<T>(a_raw[i]);
+                *(ckci_k_uint4 *)(tile + spot(i * EACH)) = ckci_k_rounded<T>(a_raw[i]);
             }
         }
         CKCI_K_UNROLL(8)
         for (int i = 0; i < B; i++) {
             if (BN >= EACH || first < BN) {
-                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(BM + first + i * EACH, chunk)) =
-                    ckci_k_rounded<T>(b_raw[i]);
+                *(ckci_k_uint4 *)(tile + spot(BM + i * EACH)) = ckci_k_rounded<T>(b_raw[i]);
             }
         }
+    }
+
+    /* Where this thread's chunk lies, so many rows further down. */
+    CKCI_K_MEMBER int spot(int down) const
+    {
+        const int place = (int)threadIdx.x % CHUNKS;
+        return U::DIRECT ? (first + down) * U::KB + place * 16 : ckci_k_spot<U::KB>(first + down, place);
     }
 };
 
@@ -486,6 +539,13 @@ template <int BYTES, int ROWS, int PLACES> struct ckci_k_matrix_room<BYTES, ROWS
     typedef ckci_k_matrix_lds<BYTES, PLACES ? 1 : ROWS, PLACES> type;
 };
 
+/* Which of the work a block takes. */
+CKCI_K_FN int32_t ckci_k_block_in_order(const ckci_gpu_conv &p)
+{
+    const int32_t block = (int32_t)blockIdx.x;
+    return ckci_k_has_dies() ? ckci_k_in_order(p.as.order, block) : block;
+}
+
 /* The tile of a block's work, which part of its steps (p.split of them), and those. */
 CKCI_K_FN int32_t ckci_k_tile_of(const ckci_gpu_conv &p, int32_t work, int32_t &part)
 {
@@ -519,12 +579,12 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
     const bool lines = parts || ((p.o_vec || t.stride[2] == 1) && p.o.form != CKCI_FORM_SINGLE);
     int64_t *at = m.outputs;
     if (parts) {
-        for (int r = (int)threadIdx.x; r < BM; r += 256) {
+        for (int r = (int)threadIdx.x; r < BM; r += F::THREADS) {
             const int64_t row = (int64_t)(part * p.g + b.group) * p.rows + b.row + r;
             at[r] = b.row + r < p.rows ? row * p.columns : (int64_t)-1;
         }
     } else if (lines) {
-        for (int r = (int)threadIdx.x; r < BM; r += 256) {
+        for (int r = (int)threadIdx.x; r < BM; r += F::THREADS) {
             ckci_k_place q = ckci_k_row(b.axis, b.row + r);
             at[r] = q.n >= p.n ? -1
                                : b.group * t.stride[0] + q.n * t.stride[1] +
@@ -806,7 +866,7 @@ CKCI_K_FN void ckci_k_matrix_gather_run(const ckci_gpu_conv &p, L &m)
             ckci_k_matrix_gather_tile<F, Loader, BM, BN>(p, work, m);
         }
     } else {
-        ckci_k_matrix_gather_tile<F, Loader, BM, BN>(p, (int32_t)blockIdx.x, m);
+        ckci_k_matrix_gather_tile<F, Loader, BM, BN>(p, ckci_k_block_in_order(p), m);
     }
 }
 

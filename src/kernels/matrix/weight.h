@@ -184,6 +184,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         FIRST = (BM + ALIKE - 1) / ALIKE * ALIKE,
         PASSES = (FIRST + BN + EACH - 1) / EACH,
         SEGMENT = 4,
+        DIRECT = 0,
         BESIDE = (int)SIZE == (int)CKCI_K_HALF,
         CHUNKS = U::KB / 16,                         /* of a row in LDS */
         OWN = BESIDE ? (BM * CHUNKS + 255) / 256 : 1 /* that a thread sums */
@@ -323,7 +324,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     template <int PLAIN> CKCI_K_MEMBER ckci_k_uint4 load(int i, uint32_t at, uint32_t holes) const
     {
         const ckci_k_hole hole = {holes};
-        int32_t bad = hole.bad(PLAIN ? 0 : p.ranges, pass[i].tap, pass[i].need);
+        int32_t bad = hole.bad(PLAIN ? 0 : CKCI_K_MAYBE_AMD ? 1 : p.ranges, pass[i].tap, pass[i].need);
         bad = PLAIN ? bad : bad | ((int32_t)pass[i].need & INT32_MIN);
         return ckci_k_window_load(window[i], ckci_k_add(pass[i].offset, (int32_t)at, 0) | bad);
     }
@@ -343,18 +344,21 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
                     both(tile, row, r[2].x, r[2].y, r[3].x, r[3].y, 1);
                     both(tile, row + 1, r[0].z, r[0].w, r[1].z, r[1].w, 0);
                     both(tile, row + 1, r[2].z, r[2].w, r[3].z, r[3].w, 1);
-                    continue;
                 } else if constexpr (SIZE == 4) {
                     single<T>(tile, row, r[0].x, r[1].x, r[2].x, r[3].x);
                     single<T>(tile, row + 1, r[0].y, r[1].y, r[2].y, r[3].y);
                     single<T>(tile, row + 2, r[0].z, r[1].z, r[2].z, r[3].z);
                     single<T>(tile, row + 3, r[0].w, r[1].w, r[2].w, r[3].w);
-                    continue;
+                } else {
+                    int32_t at = ckci_k_spot<U::KB>(row, place() / 2) + place() % 2 * 8;
+                    if constexpr (U::WAVE == 64) { /* a register for eight places, so that three blocks fit */
+                        at = ckci_k_lane_afresh(at);
+                    }
+                    pair<0>(tile, at, r[0].x, r[1].x, r[2].x, r[3].x);
+                    pair<2>(tile, at, r[0].y, r[1].y, r[2].y, r[3].y);
+                    pair<4>(tile, at, r[0].z, r[1].z, r[2].z, r[3].z);
+                    pair<6>(tile, at, r[0].w, r[1].w, r[2].w, r[3].w);
                 }
-                pair<0>(tile, row, r[0].x, r[1].x, r[2].x, r[3].x);
-                pair<2>(tile, row, r[0].y, r[1].y, r[2].y, r[3].y);
-                pair<4>(tile, row, r[0].z, r[1].z, r[2].z, r[3].z);
-                pair<6>(tile, row, r[0].w, r[1].w, r[2].w, r[3].w);
             }
         }
     }
@@ -375,15 +379,141 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(row, place())) = ckci_k_rounded<T>(four);
     }
 
+    /* Rows H and H + 1 of eight, of which the first, a multiple of eight, has its place `at`. */
     template <int H>
-    CKCI_K_MEMBER void pair(unsigned char *tile, int32_t row, uint32_t r0, uint32_t r1, uint32_t r2,
-                            uint32_t r3) const
+    static CKCI_K_MEMBER void pair(unsigned char *tile, int32_t at, uint32_t r0, uint32_t r1, uint32_t r2,
+                                   uint32_t r3)
     {
-        int half = place() % 2 * 8, chunk = place() / 2;
-        ckci_k_uint2 low = {ckci_k_halves<0>(r0, r1), ckci_k_halves<0>(r2, r3)};
-        ckci_k_uint2 high = {ckci_k_halves<1>(r0, r1), ckci_k_halves<1>(r2, r3)};
-        *(ckci_k_uint2 *)(tile + ckci_k_spot<U::KB>(row + H, chunk) + half) = low;
-        *(ckci_k_uint2 *)(tile + ckci_k_spot<U::KB>(row + H + 1, chunk) + half) = high;
+        static_assert(U::KB == 64, "the order of chunks that ckci_k_spot_of_eight knows");
+        const ckci_k_uint2 low = {ckci_k_halves<0>(r0, r1), ckci_k_halves<0>(r2, r3)};
+        const ckci_k_uint2 high = {ckci_k_halves<1>(r0, r1), ckci_k_halves<1>(r2, r3)};
+        *(ckci_k_uint2 *)(tile + ckci_k_spot_of_eight<H>(at)) = low;
+        *(ckci_k_uint2 *)(tile + ckci_k_spot_of_eight<H + 1>(at)) = high;
+    }
+};
+
+/* The same where waves fill tiles (CDNA 4): slabs of 64 channels, of which LDS has a line of 128 bytes for
+   each position, as memory has. A wave copies eight positions of a slab at a time, a thread one chunk of its
+   own position in each, so that it looks up one entry a step. The unit turns operands as it reads them. */
+template <class U, int BM, int BN> struct ckci_k_weight_lines {
+    enum {
+        KT = U::KB / U::SIZE,
+        SLAB = 64 * U::KB,
+        SIDE = U::THREADS / (KT * 8), /* slabs that the block copies side by side */
+        ROWS = BM / 64 / SIDE,
+        COLUMNS = BN / 64 / SIDE,
+        LOADS = ROWS + COLUMNS,
+        SEGMENT = 4,
+        DIRECT = 2,
+        BESIDE = 1,
+        OWN = KT * BM / 2 / U::THREADS /* positions of a step of which a thread sums two rows */
+    };
+    static_assert(KT == 32 && BM % (64 * SIDE) == 0 && BN % (64 * SIDE) == 0, "whole slabs");
+    const ckci_gpu_conv &p;
+    ckci_k_positions<KT, 0, U::SIZE> positions;
+    ckci_k_window wa, wb;
+    int32_t row[ROWS];
+    ckci_k_weight_column column[COLUMNS];
+    int32_t turn; /* of this block to sum rows for dbias */
+    float row_sum[2];
+
+    CKCI_K_MEMBER ckci_k_weight_lines(const ckci_gpu_conv &conv, int32_t group, int32_t row0, int32_t column0,
+                                      int32_t first, int32_t last, ckci_k_tap_entry *table)
+        : p(conv), positions(conv, first, last, table), wa(positions.window(p.a, group)),
+          wb(positions.window(p.b, group))
+    {
+        const int32_t thread = (int32_t)threadIdx.x, line = thread / 8 % KT;
+        const int32_t chunk = thread / (KT * 8) * 64 + U::across_chunk_of(line, thread % 8) * 8;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < ROWS; i++) {
+            const int32_t r = row0 + chunk + i * SIDE * 64;
+            row[i] = r < p.rows ? U::SIZE * r : INT32_MIN;
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COLUMNS; i++) {
+            const int32_t c = column0 + chunk + i * SIDE * 64;
+            column[i].column(p, U::SIZE, c < p.columns, c);
+        }
+        turn = ckci_k_row_turn<KT>(p, column0 / BN, first);
+        row_sum[0] = row_sum[1] = 0;
+        positions.begin();
+    }
+
+    CKCI_K_MEMBER bool plain() const
+    {
+        return !p.ranges;
+    }
+
+    template <int PLAIN> CKCI_K_MEMBER void begin() const
+    {
+    }
+
+    /* Before step `step`, a multiple of four; copies are three steps ahead at most. */
+    CKCI_K_MEMBER void next(int32_t step)
+    {
+        positions.prepare(step / 4 + 1);
+    }
+
+    template <int PLAIN> CKCI_K_MEMBER void fill(int32_t step, unsigned char *tile) const
+    {
+        const int32_t wave = ckci_k_same((int32_t)threadIdx.x / U::WAVE);
+        const ckci_k_tap_entry e = positions.entry(step, (int32_t)threadIdx.x / 8 % KT);
+        tile += wave / 4 * SLAB + wave % 4 * (U::WAVE * 16);
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < ROWS; i++) { /* both outside: something of a row that nobody stores */
+            ckci_k_copy_direct(tile + i * SIDE * SLAB, wa, ckci_k_add(row[i], e.a, 0), 0);
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < COLUMNS; i++) {
+            ckci_k_copy_direct(tile + (ROWS + i) * SIDE * SLAB, wb, column[i].b(!PLAIN, e), 0);
+        }
+    }
+
+    /* Adds the rows of a step's tile: a thread has two neighbours, of every so many positions. */
+    template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile, int32_t step)
+    {
+        if ((step & (p.bias_turns - 1)) != turn) {
+            return;
+        }
+        const int32_t pair = (int32_t)threadIdx.x % (BM / 2), from = (int32_t)threadIdx.x / (BM / 2) * OWN;
+        float low = 0, high = 0;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < OWN; i++) {
+            const int32_t line = from + i, chunk = U::across_chunk_of(line, pair % 32 / 4);
+            const uint32_t v =
+                *(const uint32_t *)(tile + pair / 32 * SLAB + line * 128 + chunk * 16 + pair % 4 * 4);
+            if constexpr ((int)T::TYPE == (int)CKCONV_BF16) {
+                low += ckci_k_float(v << 16);
+                high += ckci_k_float(v & 0xffff0000u);
+            } else {
+                low += ckci_k_half_float(v & 0xffffu);
+                high += ckci_k_half_float(v >> 16);
+            }
+        }
+        row_sum[0] += low;
+        row_sum[1] += high;
+    }
+
+    /* All of it to the part; the tile is not needed any more. */
+    CKCI_K_MEMBER void finish_rows(unsigned char *tile, const ckci_k_row_part &to_part) const
+    {
+        float *room = (float *)tile; /* [every so many positions][row] */
+        const int32_t thread = (int32_t)threadIdx.x;
+        if (turn < 0) {
+            return;
+        }
+        __syncthreads();
+        room[thread * 2] = row_sum[0];
+        room[thread * 2 + 1] = row_sum[1];
+        __syncthreads();
+        if (thread < BM) {
+            float sum = room[thread];
+            CKCI_K_UNROLL(4)
+            for (int i = 1; i < U::THREADS * 2 / BM; i++) {
+                sum += room[i * BM + thread];
+            }
+            to_part.put(thread, sum);
+        }
     }
 };
 
@@ -687,9 +817,9 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
 }
 
 /* The block's number, of which the compiler is not to know more: what follows from it is not kept. */
-CKCI_K_FN int32_t ckci_k_block_again()
+CKCI_K_FN int32_t ckci_k_block_again(const ckci_gpu_conv &p)
 {
-    return ckci_k_uniform_again((int32_t)blockIdx.x);
+    return ckci_k_uniform_again(ckci_k_block_in_order(p));
 }
 
 /* What a block has of a tile: positions from .. to - 1, whose sums go to part `part`. */
@@ -729,7 +859,7 @@ CKCI_K_FN void ckci_k_matrix_weight_piece(const ckci_gpu_conv &p, const ckci_k_w
         if constexpr (F::SIXTEEN) {
             ckci_k_finish_rows<BM>(q, s, loader, m.tiles, more);
         } else {
-            ckci_k_finish_rows<BM>(q, ckci_k_weight_share(q, ckci_k_block_again()), loader, m.tiles, more);
+            ckci_k_finish_rows<BM>(q, ckci_k_weight_share(q, ckci_k_block_again(q)), loader, m.tiles, more);
         }
     }
 }
@@ -785,13 +915,13 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
         const ckci_gpu_conv &p = ckci_k_late_again(args);
         F f;
         {
-            const ckci_k_weight_share s(p, ckci_k_block_again());
+            const ckci_k_weight_share s(p, ckci_k_block_again(p));
             const int32_t from = s.from + done;
             const int32_t end = p.chain && s.to - from > p.chain ? from + p.chain : s.to;
             ckci_k_matrix_weight_piece<F, Loader, BM, BN>(p, s, from, end, done > 0, f, m);
         }
         const ckci_gpu_conv &q = ckci_k_late_again(args);
-        const ckci_k_weight_share s(q, ckci_k_block_again());
+        const ckci_k_weight_share s(q, ckci_k_block_again(q));
         if constexpr (FAR) {
             far.add(f);
         } else {
@@ -802,7 +932,7 @@ CKCI_K_FN void ckci_k_matrix_weight_pieces(const ckci_gpu_conv &args, L &m)
         __syncthreads(); /* nobody is at the piece before any more */
     }
     const ckci_gpu_conv &p = ckci_k_late_again(args);
-    const ckci_k_weight_share s(p, ckci_k_block_again());
+    const ckci_k_weight_share s(p, ckci_k_block_again(p));
     if constexpr (FAR) {
         ckci_k_matrix_weight_finish<F, BM, BN>(p, s.work, s.part, false, far, m);
     }

@@ -59,6 +59,68 @@ struct ckci_k_mfma : ckci_k_cdna<32, 16> {
 #endif
 };
 
+/* CDNA 4, where waves fill tiles: the same with rows of LDS in order and chunks permuted for 64 banks, of
+   which a load's lanes 0 to 3, 12 to 15 and 20 to 27 meet at a time, and the others. */
+struct ckci_k_mfma_direct : ckci_k_mfma {
+    enum { DIRECT = 1 };
+
+    /* The chunk that place `place` of a row has; the place that a chunk has. */
+    static CKCI_K_MEMBER int chunk_of(int row, int place)
+    {
+        return place ^ (row >> 2 & 3);
+    }
+
+    static CKCI_K_MEMBER operand load(const unsigned char *tile, int row0, int at)
+    {
+        const int lane = (int)threadIdx.x % WAVE, row = lane % M;
+        return *(const operand *)(tile + (row0 + row) * KB + chunk_of(row, at / 16 + lane / M) * 16);
+    }
+
+    /* The same for slabs of 64 rows, of which LDS holds places of the reduction, 128 bytes each: which chunk
+       a place of such a line has, so that two lines of four do not meet in the banks. */
+    static CKCI_K_MEMBER int across_chunk_of(int line, int place)
+    {
+        return place ^ (line >> 1 & 1) * 4;
+    }
+
+    /* 16 lanes read 16 neighbours of four lines and get four lines of one of them. */
+    static CKCI_K_MEMBER operand load_across(const unsigned char *tile, int row0, int at)
+    {
+        const int lane = (int)threadIdx.x % WAVE, line = at / 2 + lane / M * 8 + lane % 16 / 4;
+        const int row = row0 % 64 + lane % M / 16 * 16 + lane % 4 * 4;
+        const unsigned char *from =
+            tile + row0 / 64 * (64 * KB) + line * 128 + across_chunk_of(line, row / 8) * 16 + row / 4 % 2 * 8;
+        const ckci_k_uint2 low = read_turned(from), high = read_turned(from + 4 * 128);
+        const operand r = {low.x, low.y, high.x, high.y};
+        return r;
+    }
+
+    /* Of 16 lanes, of which four each read four times four halves, lane i gets halves i of all four. */
+    static CKCI_K_MEMBER ckci_k_uint2 read_turned(const unsigned char *from)
+    {
+#if defined(CKCI_SIMULATOR)
+        ckci_k_uint2 r;
+        sim_read_turned(&r, from);
+        return r;
+#elif CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
+        typedef ckci_k_vector<short, 4> four;
+        typedef __attribute__((address_space(3))) four *pointer;
+        return ckci_k_cast<ckci_k_uint2>(__builtin_amdgcn_ds_read_tr16_b64_v4i16((pointer)from));
+#else
+        return *(const ckci_k_uint2 *)from; /* nobody calls it */
+#endif
+    }
+};
+/* What multiplies tiles of halves; DIRECT: that waves fill where they can. */
+template <int DIRECT> struct ckci_k_mfma_of {
+    typedef ckci_k_mfma type;
+};
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
+template <> struct ckci_k_mfma_of<1> {
+    typedef ckci_k_mfma_direct type;
+};
+#endif
+
 template <> struct ckci_k_whole<ckci_k_mfma> : ckci_k_mfma {
     enum { SIZE = 1 };
     typedef int32_t number;

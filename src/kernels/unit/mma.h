@@ -18,7 +18,18 @@
 
 /* NVIDIA, from sm_80 on: two products of 16 x 8 sums. */
 struct ckci_k_mma {
-    enum { WAVE = 32, M = 16, N = 16, STEP = 32, SUMS = 8, KB = 128, ASYNC = 1, SIZE = CKCI_K_HALF };
+    enum {
+        THREADS = 256,
+        WAVE = 32,
+        M = 16,
+        N = 16,
+        STEP = 32,
+        SUMS = 8,
+        KB = 128,
+        ASYNC = 1,
+        DIRECT = 0,
+        SIZE = CKCI_K_HALF
+    };
     typedef ckci_k_uint4 operand;
     typedef float number;
     struct sums {
@@ -161,7 +172,18 @@ template <> struct ckci_k_single_late<ckci_k_mma> : ckci_k_single_mma<1> {
 
 /* f64: four products of 8 x 8 sums and two places each; quads of lanes hold a row's (or column's) chunks. */
 template <> struct ckci_k_double<ckci_k_mma> {
-    enum { WAVE = 32, M = 16, N = 16, STEP = 64, SUMS = 8, KB = 128, ASYNC = 0, SIZE = 8 };
+    enum {
+        THREADS = 256,
+        WAVE = 32,
+        M = 16,
+        N = 16,
+        STEP = 64,
+        SUMS = 8,
+        KB = 128,
+        ASYNC = 0,
+        DIRECT = 0,
+        SIZE = 8
+    };
     struct operand {
         double v[2][2]; /* rows 0 to 7 and 8 to 15 */
     };

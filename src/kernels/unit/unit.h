@@ -40,6 +40,7 @@
 /* Units that the target may not have: their names stand in every list of a kernel's bodies. */
 struct ckci_k_mfma;
 struct ckci_k_mfma16;
+struct ckci_k_mfma_direct;
 struct ckci_k_mma;
 struct ckci_k_mma_groups;
 template <int GFX> struct ckci_k_wmma;
@@ -101,6 +102,11 @@ template <class U> struct ckci_k_single : U {
 template <class U> struct ckci_k_single_late : ckci_k_single<U> {
 };
 
+/* The same unit in blocks of so many threads. */
+template <class U, int COUNT> struct ckci_k_wide : U {
+    enum { THREADS = COUNT };
+};
+
 /* The same unit for f64: SIZE is 8, number is double. Without one of its own it stands in empty kernels. */
 template <class U> struct ckci_k_double : U {
 };
@@ -140,6 +146,12 @@ template <int KB> CKCI_K_FN int ckci_k_spot(int row, int chunk)
     return row * 64 + (chunk ^ (row >> 1 & 3)) * 16;
 }
 
+/* The same place in row H of eight rows of 64 bytes, of whose first, a multiple of eight, it is `at`. */
+template <int H> CKCI_K_FN int ckci_k_spot_of_eight(int at)
+{
+    return at ^ (H * 64 | (H >> 1) * 16);
+}
+
 #if defined(CKCI_SIMULATOR) || CKCI_K_UNIT == CKCI_K_UNIT_CDNA3
 #define CKCI_K_XF32 1
 #else
@@ -165,7 +177,17 @@ template <class T, int S> struct ckci_k_lane_sums {
 #endif
 };
 template <int MN, int S> struct ckci_k_square {
-    enum { M = MN, N = MN, STEP = 32, SUMS = S, KB = 64, ASYNC = 0, SIZE = CKCI_K_HALF };
+    enum {
+        THREADS = 256, /* of a block */
+        M = MN,
+        N = MN,
+        STEP = 32,
+        SUMS = S,
+        KB = 64,
+        ASYNC = 0,  /* threads copy chunks from memory into LDS (NVIDIA), */
+        DIRECT = 0, /* waves do */
+        SIZE = CKCI_K_HALF
+    };
     typedef float number;
     typedef ckci_k_lane_sums<float, S> sums;
 
