@@ -487,22 +487,23 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *
                : m->tile->slow[!ckci_matrix_groups(device, m)];
 }
 
-/* How much longer it takes on AMD where a compute unit has only `side` blocks, since few waves wait often: by
-   what a block of four waves alone fills of the unit's time, as llvm-mca has it of the loops that compilers
-   make for CDNA 4, and of wide tiles; of the others by a rule of thumb. */
+/* How much longer it takes on AMD where a compute unit has only `side` blocks, since few waves wait often:
+   for wide tiles, and where waves fill tiles, by what four waves alone, one on each SIMD, fill of the unit's
+   time, as llvm-mca has it of the loops that compilers make; for the others by a rule of thumb. */
 CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix *m, double side)
 {
     const int size = m->tile->rows * m->tile->columns, weight = m->conv.op == CKCONV_BWD_WEIGHT;
-    const int wide = ckci_matrix_wide(device, m->tile->rows, m->tile->columns);
-    const int direct = ckci_matrix_direct(device, m->tile->rows, m->tile->columns);
-    if (!wide && !direct) {
-        const int late = ckci_matrix_unit(device) == CKCI_UNIT_CDNA4;
-        return (side * size < 2 * 128 * 128 ? 1.5 : 1) * (late ? 2 : 1);
+    const int wide = ckci_matrix_wide(device, m->tile->rows, m->tile->columns), square = size == 128 * 128;
+    const int late = ckci_matrix_unit(device) == CKCI_UNIT_CDNA4;
+    double alone = 0;
+    if (wide) {
+        alone = late ? .6 : .85;
+    } else if (m->tile->form == CKCI_TILE_HALF &&
+               ckci_matrix_direct(device, m->tile->rows, m->tile->columns)) {
+        alone = square ? (weight ? .45 : .5) : (weight ? .18 : .28);
+    } else {
+        return (side * size < 2 * 128 * 128 ? 1.5 : 1) * (late && m->tile->form == CKCI_TILE_HALF ? 2 : 1);
     }
-    const double alone = !direct             ? .85
-                         : wide              ? .6
-                         : size == 128 * 128 ? (weight ? .42 : .5)
-                                             : (weight ? .18 : .28);
     const double filled = alone * (wide ? side * size / (256 * 128) : side);
     return filled < 1 ? 1 / filled : 1;
 }
