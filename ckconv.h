@@ -1125,6 +1125,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef LOADS
 #pragma push_macro("LONG")
 #undef LONG
+#pragma push_macro("LOOKS")
+#undef LOOKS
 #pragma push_macro("LOOPS")
 #undef LOOPS
 #pragma push_macro("M")
@@ -25880,6 +25882,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("LOADED")
 #pragma pop_macro("LOADS")
 #pragma pop_macro("LONG")
+#pragma pop_macro("LOOKS")
 #pragma pop_macro("LOOPS")
 #pragma pop_macro("M")
 #pragma pop_macro("M1")

@@ -334,6 +334,8 @@
 #undef LOADS
 #pragma push_macro("LONG")
 #undef LONG
+#pragma push_macro("LOOKS")
+#undef LOOKS
 #pragma push_macro("LOOPS")
 #undef LOOPS
 #pragma push_macro("M")

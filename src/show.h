@@ -170,6 +170,7 @@
 #pragma pop_macro("LOADED")
 #pragma pop_macro("LOADS")
 #pragma pop_macro("LONG")
+#pragma pop_macro("LOOKS")
 #pragma pop_macro("LOOPS")
 #pragma pop_macro("M")
 #pragma pop_macro("M1")

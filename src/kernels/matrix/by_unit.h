@@ -335,7 +335,7 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_single_weight, 64
 };
 #endif
 
-#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA2 || CKCI_K_UNIT == CKCI_K_UNIT_CDNA3
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA3
 /* As many as LDS has room for; without the wish compilers take registers of two. */
 template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_weight, 128, 128>> {
     enum { WAVES = 3 };

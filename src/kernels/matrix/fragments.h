@@ -90,17 +90,30 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             if constexpr (Loader::DIRECT > 0) {
                 direct<T, 1>(tiles, loader, steps);
             } else {
-                behind<T, 1>(tiles, loader, steps);
+                beside<T, 1>(tiles, loader, steps);
             }
         } else if constexpr (Loader::DIRECT == 2) {
             direct<T, 0>(tiles, loader, steps);
         } else if constexpr (!G::WIDE && ACROSS != 2) { /* the planner takes those for plain loads only */
-            behind<T, 0>(tiles, loader, steps);
+            beside<T, 0>(tiles, loader, steps);
         }
     }
 
-    /* A loader looks SEGMENT steps ahead (0: has nothing to look up) each time that next() is called. */
+    /* A loop of its own where the loader looks at tiles, lest the others' be cut in pieces. */
     template <class T, int PLAIN, class Loader>
+    CKCI_K_MEMBER void beside(unsigned char *tile, Loader &loader, int32_t steps)
+    {
+        if constexpr (Loader::BESIDE) {
+            if (loader.looks()) {
+                behind<T, PLAIN, 1>(tile, loader, steps);
+                return;
+            }
+        }
+        behind<T, PLAIN, 0>(tile, loader, steps);
+    }
+
+    /* A loader looks SEGMENT steps ahead (0: has nothing to look up) each time that next() is called. */
+    template <class T, int PLAIN, int LOOKS, class Loader>
     CKCI_K_MEMBER void behind(unsigned char *tile, Loader &loader, int32_t steps)
     {
         loader.template begin<PLAIN>();
@@ -116,16 +129,16 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             }
             CKCI_K_UNROLL(1)
             for (; s < end; s++) {
-                step<T, PLAIN>(tile, loader, s);
+                step<T, PLAIN, LOOKS>(tile, loader, s);
             }
         }
     }
 
-    template <class T, int PLAIN, class Loader>
+    template <class T, int PLAIN, int LOOKS, class Loader>
     CKCI_K_MEMBER void step(unsigned char *tile, Loader &loader, int32_t s)
     {
         enum { SLICES = U::KB / U::STEP };
-        if constexpr (Loader::BESIDE) {
+        if constexpr (LOOKS) {
             loader.template beside<T>(tile, s);
         }
         typename U::operand a[SLICES][G::TM], b[SLICES][G::TN];

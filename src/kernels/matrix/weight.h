@@ -297,6 +297,12 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         return !p.ranges;
     }
 
+    /* Does it sum rows of tiles? */
+    CKCI_K_MEMBER bool looks() const
+    {
+        return turn >= 0;
+    }
+
     template <int PLAIN> CKCI_K_MEMBER void begin() const
     {
     }
