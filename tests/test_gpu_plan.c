@@ -511,7 +511,7 @@ typedef struct tile_row {
 static const tile_row tile_rows[] = {
     {"mfma wmma mma", "fwd bwd_data", "-", "128x128 64x64 128x32"},
     {"mfma", "fwd bwd_data", "-", "256x256 256x128"},
-    {"mfma", "bwd_weight", "-", "256x256 128x256 256x128"},
+    {"mfma", "bwd_weight", "-", "256x256 128x256"},
     {"mma", "fwd bwd_data", "-", "256x128 192x128 512x64"},
     {"mfma wmma mma", "bwd_weight", "-", "128x128 64x64 32x128"},
     {"mma", "bwd_weight", "-", "128x256 64x256 64x192 192x128"},

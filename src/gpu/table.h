@@ -42,8 +42,7 @@
 /* bwd_weight, where waves fill tiles (CDNA 4) alone: rows, columns, part */
 #define CKCI_CDNA_WEIGHT_TILES(M, X)                                                                         \
     M(X, 256, 256, 4)                                                                                        \
-    M(X, 128, 256, 1)                                                                                        \
-    M(X, 256, 128, 4)
+    M(X, 128, 256, 1)
 
 /* i8, fwd and bwd_data: rows, columns, part, mma.sync's slowness */
 #define CKCI_WHOLE_TILES(M, X)                                                                               \
