@@ -6164,6 +6164,16 @@ struct ckci_k_row_part {
     }
 };
 
+/* The first (0) or second (1) of two numbers of T, of two bytes each. */
+template <class T> CKCI_K_FN float ckci_k_half_of(uint32_t two, int second)
+{
+    if constexpr ((int)T::TYPE == (int)CKCONV_BF16) {
+        return ckci_k_float(second ? two & 0xffff0000u : two << 16);
+    } else {
+        return ckci_k_half_float(second ? two >> 16 : two & 0xffffu);
+    }
+}
+
 /* A chunk of neighbouring rows or columns of bwd_weight, against a position's entry. */
 struct ckci_k_weight_column {
     int32_t offset, tap;
@@ -6286,11 +6296,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
 
     template <class T> static CKCI_K_MEMBER float two(uint32_t v)
     {
-        if constexpr ((int)T::TYPE == (int)CKCONV_BF16) {
-            return ckci_k_float(v << 16) + ckci_k_float(v & 0xffff0000u);
-        } else {
-            return ckci_k_half_float(v & 0xffffu) + ckci_k_half_float(v >> 16);
-        }
+        return ckci_k_half_of<T>(v, 0) + ckci_k_half_of<T>(v, 1);
     }
 
     /* All of it to the part; the tile is not needed any more. */
@@ -6370,7 +6376,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     template <int PLAIN> CKCI_K_MEMBER ckci_k_uint4 load(int i, uint32_t at, uint32_t holes) const
     {
         const ckci_k_hole hole = {holes};
-        int32_t bad = hole.bad(PLAIN ? 0 : CKCI_K_MAYBE_AMD ? 1 : p.ranges, pass[i].tap, pass[i].need);
+        int32_t bad = hole.bad(!PLAIN, pass[i].tap, pass[i].need);
         bad = PLAIN ? bad : bad | ((int32_t)pass[i].need & INT32_MIN);
         return ckci_k_window_load(window[i], ckci_k_add(pass[i].offset, (int32_t)at, 0) | bad);
     }
@@ -6528,13 +6534,8 @@ template <class U, int BM, int BN> struct ckci_k_weight_lines {
             const int32_t line = from + i, chunk = U::across_chunk_of(line, pair % 32 / 4);
             const uint32_t v =
                 *(const uint32_t *)(tile + pair / 32 * SLAB + line * 128 + chunk * 16 + pair % 4 * 4);
-            if constexpr ((int)T::TYPE == (int)CKCONV_BF16) {
-                low += ckci_k_float(v << 16);
-                high += ckci_k_float(v & 0xffff0000u);
-            } else {
-                low += ckci_k_half_float(v & 0xffffu);
-                high += ckci_k_half_float(v >> 16);
-            }
+            low += ckci_k_half_of<T>(v, 0);
+            high += ckci_k_half_of<T>(v, 1);
         }
         row_sum[0] += low;
         row_sum[1] += high;
@@ -6686,15 +6687,6 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
         __syncthreads();
     }
 
-    template <class T> static CKCI_K_MEMBER float one(uint32_t two, int high)
-    {
-        if constexpr ((int)T::TYPE == (int)CKCONV_BF16) {
-            return ckci_k_float(high ? two & 0xffff0000u : two << 16);
-        } else {
-            return ckci_k_half_float(high ? two >> 16 : two & 0xffffu);
-        }
-    }
-
     /* Adds the rows of a step's tile, in additions of their own: the unit would take these products one by
        one with those of the tile, and let the next copies wait. A wave has every eighth position, which all
        lie swizzled alike. */
@@ -6714,11 +6706,12 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
             }
             CKCI_K_UNROLL(2)
             for (int high = 0; high < 2; high++) {
-                const float low =
-                    (one<T>(v[0], high) + one<T>(v[1], high)) + (one<T>(v[2], high) + one<T>(v[3], high));
-                const float up =
-                    (one<T>(v[4], high) + one<T>(v[5], high)) + (one<T>(v[6], high) + one<T>(v[7], high));
-                row_sum[i][high] += low + up;
+                float x[8];
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < 8; j++) {
+                    x[j] = ckci_k_half_of<T>(v[j], high);
+                }
+                row_sum[i][high] += ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
             }
         }
     }
@@ -8866,37 +8859,20 @@ template <int BM, int BN>
 struct ckci_k_matrix_double_weight : ckci_k_matrix_weight_by<ckci_k_double, CKCI_K_ON_DOUBLE, BM, BN> {
 };
 
-/* fwd and bwd_data in wide tiles, of CDNA alone: plain steps only. */
-template <int BM, int BN> struct ckci_k_matrix_wide {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, WIDE = 1, DIRECT = 1, ON = CKCI_K_ON_CDNA };
+/* The same three in wide tiles, of CDNA alone: plain steps only. Those that read across are CDNA 4's: waves
+   fill their tiles. */
+template <template <int, int> class Body, int BM, int BN, int WHERE> struct ckci_k_wide_of : Body<BM, BN> {
+    enum { GROUPS = 0, WIDE = 1, ON = WHERE };
     template <class U> using unit = ckci_k_wide<U, CKCI_WIDE_THREADS(BM, BN)>;
-
-    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
-    {
-        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 0>, BM, BN>(p, m);
-    }
 };
-
-/* bwd_data that reads weights as they are, where waves fill tiles. */
-template <int BM, int BN> struct ckci_k_matrix_wide_back {
-    enum { GROUPS = 0, ACROSS = 2, WEIGHT = 0, WIDE = 1, DIRECT = 1, ON = CKCI_K_ON_CDNA4 };
-    template <class U> using unit = ckci_k_wide<U, CKCI_WIDE_THREADS(BM, BN)>;
-
-    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
-    {
-        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 1>, BM, BN>(p, m);
-    }
+template <int BM, int BN>
+struct ckci_k_matrix_wide : ckci_k_wide_of<ckci_k_matrix_gather, BM, BN, CKCI_K_ON_CDNA> {
 };
-
-/* bwd_weight in wide tiles, where waves fill them. */
-template <int BM, int BN> struct ckci_k_matrix_wide_weight {
-    enum { GROUPS = 0, ACROSS = 1, WEIGHT = 1, WIDE = 1, DIRECT = 1, ON = CKCI_K_ON_CDNA4 };
-    template <class U> using unit = ckci_k_wide<U, CKCI_WIDE_THREADS(BM, BN)>;
-
-    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
-    {
-        ckci_k_matrix_weight_run<F, ckci_k_weight_lines<U, BM, BN>, BM, BN>(p, m);
-    }
+template <int BM, int BN>
+struct ckci_k_matrix_wide_back : ckci_k_wide_of<ckci_k_matrix_back, BM, BN, CKCI_K_ON_CDNA4> {
+};
+template <int BM, int BN>
+struct ckci_k_matrix_wide_weight : ckci_k_wide_of<ckci_k_matrix_weight, BM, BN, CKCI_K_ON_CDNA4> {
 };
 
 template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {

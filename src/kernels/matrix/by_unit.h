@@ -121,37 +121,20 @@ template <int BM, int BN>
 struct ckci_k_matrix_double_weight : ckci_k_matrix_weight_by<ckci_k_double, CKCI_K_ON_DOUBLE, BM, BN> {
 };
 
-/* fwd and bwd_data in wide tiles, of CDNA alone: plain steps only. */
-template <int BM, int BN> struct ckci_k_matrix_wide {
-    enum { GROUPS = 0, ACROSS = 0, WEIGHT = 0, WIDE = 1, DIRECT = 1, ON = CKCI_K_ON_CDNA };
+/* The same three in wide tiles, of CDNA alone: plain steps only. Those that read across are CDNA 4's: waves
+   fill their tiles. */
+template <template <int, int> class Body, int BM, int BN, int WHERE> struct ckci_k_wide_of : Body<BM, BN> {
+    enum { GROUPS = 0, WIDE = 1, ON = WHERE };
     template <class U> using unit = ckci_k_wide<U, CKCI_WIDE_THREADS(BM, BN)>;
-
-    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
-    {
-        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 0>, BM, BN>(p, m);
-    }
 };
-
-/* bwd_data that reads weights as they are, where waves fill tiles. */
-template <int BM, int BN> struct ckci_k_matrix_wide_back {
-    enum { GROUPS = 0, ACROSS = 2, WEIGHT = 0, WIDE = 1, DIRECT = 1, ON = CKCI_K_ON_CDNA4 };
-    template <class U> using unit = ckci_k_wide<U, CKCI_WIDE_THREADS(BM, BN)>;
-
-    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
-    {
-        ckci_k_matrix_gather_run<F, ckci_k_gather_chunks<U, BM, BN, 1>, BM, BN>(p, m);
-    }
+template <int BM, int BN>
+struct ckci_k_matrix_wide : ckci_k_wide_of<ckci_k_matrix_gather, BM, BN, CKCI_K_ON_CDNA> {
 };
-
-/* bwd_weight in wide tiles, where waves fill them. */
-template <int BM, int BN> struct ckci_k_matrix_wide_weight {
-    enum { GROUPS = 0, ACROSS = 1, WEIGHT = 1, WIDE = 1, DIRECT = 1, ON = CKCI_K_ON_CDNA4 };
-    template <class U> using unit = ckci_k_wide<U, CKCI_WIDE_THREADS(BM, BN)>;
-
-    template <class U, class F, class L> static CKCI_K_MEMBER void with(const ckci_gpu_conv &p, L &m)
-    {
-        ckci_k_matrix_weight_run<F, ckci_k_weight_lines<U, BM, BN>, BM, BN>(p, m);
-    }
+template <int BM, int BN>
+struct ckci_k_matrix_wide_back : ckci_k_wide_of<ckci_k_matrix_back, BM, BN, CKCI_K_ON_CDNA4> {
+};
+template <int BM, int BN>
+struct ckci_k_matrix_wide_weight : ckci_k_wide_of<ckci_k_matrix_weight, BM, BN, CKCI_K_ON_CDNA4> {
 };
 
 template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
