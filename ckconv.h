@@ -442,7 +442,7 @@ typedef struct ckconv_device {
     int32_t ordinal;       /* GPU number */
     char arch[16];         /* "x86_64", "gfx942", "sm_90", ... */
     int32_t threads;       /* CPU: threads to plan for; 0: 1 */
-    int32_t features;      /* CPU: CKCONV_CPU_... that may be used */
+    int32_t features;      /* CPU: CKCONV_CPU_... that may be used; GPU: 0 or CKCONV_GPU_NO_SM90A */
     int32_t wave_size;     /* GPU: 32 or 64 */
     int32_t compute_units; /* GPU */
     int32_t lds_bytes;     /* GPU: LDS (shared memory) per block, 48 KiB or more */
@@ -463,7 +463,8 @@ enum { CKCONV_DEVICE_CPU = 0, CKCONV_DEVICE_AMD = 1, CKCONV_DEVICE_NVIDIA = 2 };
 enum {
     CKCONV_CPU_AVX2 = 1,       /* with FMA */
     CKCONV_CPU_AVX512 = 2,     /* F, with FMA */
-    CKCONV_CPU_AVX512_BF16 = 4 /* its dot products; with CKCONV_CPU_AVX512 */
+    CKCONV_CPU_AVX512_BF16 = 4, /* its dot products; with CKCONV_CPU_AVX512 */
+    CKCONV_GPU_NO_SM90A = 8     /* sm_90: kernels were compiled for sm_90 or before, not for sm_90a */
 };
 
 /* What the caller wants of the planner. NULL or all zero: the best plan for the device. */
@@ -805,6 +806,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ACCUMULATE
 #pragma push_macro("ACROSS")
 #undef ACROSS
+#pragma push_macro("ACROSS_A")
+#undef ACROSS_A
+#pragma push_macro("ACROSS_B")
+#undef ACROSS_B
 #pragma push_macro("ACROSS_STRIPS")
 #undef ACROSS_STRIPS
 #pragma push_macro("ADD")
@@ -933,8 +938,20 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef COUNT
 #pragma push_macro("CPU")
 #undef CPU
+#pragma push_macro("CUDA_SUCCESS")
+#undef CUDA_SUCCESS
 #pragma push_macro("CURVED")
 #undef CURVED
+#pragma push_macro("CU_TENSOR_MAP_DATA_TYPE_UINT16")
+#undef CU_TENSOR_MAP_DATA_TYPE_UINT16
+#pragma push_macro("CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE")
+#undef CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
+#pragma push_macro("CU_TENSOR_MAP_INTERLEAVE_NONE")
+#undef CU_TENSOR_MAP_INTERLEAVE_NONE
+#pragma push_macro("CU_TENSOR_MAP_L2_PROMOTION_L2_256B")
+#undef CU_TENSOR_MAP_L2_PROMOTION_L2_256B
+#pragma push_macro("CU_TENSOR_MAP_SWIZZLE_128B")
+#undef CU_TENSOR_MAP_SWIZZLE_128B
 #pragma push_macro("D")
 #undef D
 #pragma push_macro("DBIAS")
@@ -1091,6 +1108,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef KB
 #pragma push_macro("KEPT")
 #undef KEPT
+#pragma push_macro("KIND")
+#undef KIND
 #pragma push_macro("KT")
 #undef KT
 #pragma push_macro("L")
@@ -1117,6 +1136,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef LIE
 #pragma push_macro("LINE")
 #undef LINE
+#pragma push_macro("LINEAR")
+#undef LINEAR
 #pragma push_macro("LINES")
 #undef LINES
 #pragma push_macro("LOADED")
@@ -1137,6 +1158,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef MERGE
 #pragma push_macro("MFMA")
 #undef MFMA
+#pragma push_macro("MI")
+#undef MI
 #pragma push_macro("MID")
 #undef MID
 #pragma push_macro("MMA")
@@ -1355,6 +1378,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef SLAB
 #pragma push_macro("SLABS")
 #undef SLABS
+#pragma push_macro("SLABS_A")
+#undef SLABS_A
+#pragma push_macro("SLABS_B")
+#undef SLABS_B
 #pragma push_macro("SLICES")
 #undef SLICES
 #pragma push_macro("SLIP")
@@ -3066,6 +3093,13 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables *
 #define CKCI_BACK_ANY(COLUMNS) ((COLUMNS) >= 128)
 /* Tiles of bwd_weight that add up the pieces of a long sum in registers, of which they have some to spare. */
 #define CKCI_MATRIX_FAR(SIZE, ROWS, COLUMNS) ((SIZE) == 2 && (ROWS) == 32 && (COLUMNS) == 128)
+/* Steps of a tile that LDS holds where the TMA brings them (sm_90a), of operands with so many rows together;
+   beside them, bytes of what else a block has there. */
+#define CKCI_TMA_STAGES(ROWS) ((232448 - CKCI_TMA_TABLES) / 128 / (ROWS))
+/* bytes of a block's sums, and of its sums of rows, that another finishes */
+#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS) * 4 + (ROWS) * 32)
+#define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
+enum { CKCI_TMA_TABLES = 25600, CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -3326,6 +3360,36 @@ typedef struct ckci_gpu_conv {
         ckci_gpu_order order;
     } as;
 } ckci_gpu_conv;
+
+/* A tensor of two-byte numbers whose boxes, 64 rows of 64 numbers, the tensor memory accelerator (TMA, sm_90a)
+   moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels: channels,
+   up to three axes of a space (x first), images; rows of a box are those that neighbouring positions of a
+   convolution read at its first tap, along each axis from `low` on (negative: padding) in steps of `step`;
+   `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
+typedef struct ckci_gpu_box {
+    const unsigned char *p;
+    int64_t len[5], stride[5]; /* in numbers; stride[0] is 1 */
+    int32_t rank, pixels;
+    int32_t low[3], high[3], step[3];
+} ckci_gpu_box;
+
+/* A convolution whose tiles the TMA brings: kernels/matrix/tma.h. conv: the same for fragments. map: what the
+   TMA has of the boxes, made when it is launched. */
+typedef struct ckci_gpu_tma {
+    ckci_gpu_conv conv;
+    ckci_gpu_box box[3];         /* rows' operand, columns', what is written (rank 0: not by the TMA) */
+    int32_t tiles, work, workers; /* tiles of one part, of all; blocks that take them in turns */
+    int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
+    int32_t share, share_rest;    /* steps of a block; blocks with one more; 0, 0: none are shared */
+    unsigned char *slots;         /* sums of a block that another finishes; behind all slots a word for each group
+                                     of waves, CKCI_TMA_DONE when they are there */
+    int32_t steps;                /* of all parts of a tile */
+    int32_t taps, blocks;         /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
+    ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
+#if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
+    __align__(64) uint64_t map[3][16];
+#endif
+} ckci_gpu_tma;
 
 /* Rows of halves in LDS: where the first plane lies, bytes from row to row and from channel to channel. vec:
    16: a piece is eight channels of two positions, else so many positions of a row. */
@@ -3625,6 +3689,13 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
     M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
 
+/* sm_90's tiles that the TMA brings: rows, columns, parts of the kernels for fwd, bwd_data and bwd_weight, and
+   how much slower than .022 ns an output each takes 64 places of the reduction */
+#define CKCI_TMA_TILES(M, X)                                                                                 \
+    M(X, 128, 256, 1, 2, 3, .92, .89, 1.02)                                                                  \
+    M(X, 256, 128, 2, 3, 4, .905, .93, 1.13)                                                                 \
+    M(X, 128, 128, 3, 4, 1, 1.36, 1.43, 1.64)
+
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
 #define CKCI_CDNA_TILES(M, X)                                                                                \
@@ -3689,6 +3760,13 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 #define CKCI_CDNA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART)                                                     \
     X(matrix_wide_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv,                               \
       CKCI_WIDE_THREADS(ROWS, COLUMNS), ckci_k_matrix<ckci_k_matrix_wide_weight, ROWS, COLUMNS>)
+#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, FWD_SLOW, BACK_SLOW, WEIGHT_SLOW)              \
+    X(matrix_tma_fwd_##ROWS##x##COLUMNS, FWD_HALF, PART, ckci_gpu_tma, 384,                                   \
+      ckci_k_matrix_tma<CKCI_K_TMA_FWD, ROWS, COLUMNS>)                                                      \
+    X(matrix_tma_bwd_data_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                            \
+      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
+    X(matrix_tma_bwd_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                      \
+      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, ROWS, COLUMNS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
       ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
@@ -3718,6 +3796,7 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     CKCI_CDNA_WEIGHT_TILES(CKCI_CDNA_WEIGHT_KERNELS, X)                                                      \
     CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
     CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
+    CKCI_TMA_TILES(CKCI_TMA_KERNELS, X)                                                                      \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
@@ -3933,6 +4012,7 @@ enum {
     CKCI_TILE_NARROW,
     CKCI_TILE_GROUPED,
     CKCI_TILE_HALF, /* matrix units, by what they multiply: two bytes, */
+    CKCI_TILE_TMA, /* two bytes that the TMA brings, */
     CKCI_TILE_WHOLE, /* i8 */
     CKCI_TILE_SINGLE, /* f32, tf32 */
     CKCI_TILE_DOUBLE,
@@ -3955,6 +4035,7 @@ typedef struct ckci_gpu_tile {
 /* Argument structs. */
 enum {
     CKCI_ARGS_ckci_gpu_conv,
+    CKCI_ARGS_ckci_gpu_tma,
     CKCI_ARGS_ckci_gpu_stem,
     CKCI_ARGS_ckci_gpu_depth,
     CKCI_ARGS_ckci_gpu_pack,
@@ -3975,6 +4056,7 @@ typedef struct ckci_launch {
     size_t bytes;    /* of the argument struct */
     union {
         ckci_gpu_conv conv;
+        ckci_gpu_tma tma; /* begins with conv */
         ckci_gpu_stem stem;
         ckci_gpu_depth depth;
         ckci_gpu_pack pack;
@@ -15163,6 +15245,26 @@ CKCI_FN void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
     ckci_set_form(o);
 }
 
+/* Do all positions of t, its batch included, follow each other at one distance? *pitch: that distance; of a
+   single position any that is aligned as channels are. */
+CKCI_FN int ckci_even_positions(const ckci_tensor *t, int64_t *pitch)
+{
+    static const int axes[4] = {5, 4, 3, 1};
+    int64_t next = 0;
+    for (int i = 0; i < 4; i++) {
+        const int axis = axes[i];
+        if (t->len[axis] > 1) {
+            if (next != 0 && t->stride[axis] != next) {
+                return 0;
+            }
+            *pitch = next == 0 ? t->stride[axis] : *pitch;
+            next = ckci_saturating_mul(t->stride[axis], t->len[axis]);
+        }
+    }
+    *pitch = next == 0 ? t->len[2] : *pitch;
+    return 1;
+}
+
 /* Everything that does not depend on the kernel. The caller has checked ckci_gpu_takes. */
 CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 {
@@ -15283,7 +15385,8 @@ CKCI_FN int ckci_packs(const ckci_launch *l)
    there. */
 CKCI_FN int ckci_writes_target(const ckci_launch *l)
 {
-    return l->takes == CKCI_ARGS_ckci_gpu_conv || l->takes == CKCI_ARGS_ckci_gpu_depth;
+    return l->takes == CKCI_ARGS_ckci_gpu_conv || l->takes == CKCI_ARGS_ckci_gpu_tma ||
+           l->takes == CKCI_ARGS_ckci_gpu_depth;
 }
 
 /* An emitter that checks the launches of a plan and counts them. mid: they are to write mid. */
@@ -17766,6 +17869,8 @@ typedef struct ckci_matrix {
     int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
     int32_t bias;      /* bwd_weight: tiles sum dbias, too */
+    int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
+    unsigned char *slots;
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
     const ckci_gpu_tile *tile;
@@ -18147,7 +18252,8 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
                   : type == CKCONV_F32 || type == CKCONV_TF32 ? CKCI_TILE_SINGLE
                   : type == CKCONV_I8                         ? CKCI_TILE_WHOLE
                                                               : CKCI_TILE_HALF;
-    if (type == 0 || tile->form != own || (type == CKCONV_F32 && !mfma)) {
+    const int tma = tile->form == CKCI_TILE_TMA;
+    if (type == 0 || (tma ? CKCI_TILE_HALF : tile->form) != own || (type == CKCONV_F32 && !mfma)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "these matrix tiles compute in %s, not in %s and %s",
                          tile->form == CKCI_TILE_DOUBLE  ? "f64"
                          : tile->form == CKCI_TILE_WHOLE ? "i8"
@@ -18155,6 +18261,12 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
                          : mfma                          ? "f32 and tf32"
                                                          : "tf32",
                          ckconv_dtype_name(a), ckconv_dtype_name(b));
+    }
+    if (tma && (ckci_matrix_unit(device) != CKCI_UNIT_WGMMA || p->g != 1 ||
+                (device->features & CKCONV_GPU_NO_SM90A) != 0)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "tiles that the TMA brings are for sm_90a and one group; here it is %s%s and %lld",
+                         device->arch, device->features ? " (without the a)" : "", CKCI_LL(p->g));
     }
     if (type == CKCONV_F64 && ckci_matrix_unit(device) == CKCI_UNIT_CDNA1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the matrix unit of %s has no f64", device->arch);
@@ -18177,7 +18289,9 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = own == CKCI_TILE_SINGLE || own == CKCI_TILE_DOUBLE ? 1 : ckci_matrix_merge(p);
     m->tile = tile;
-    int64_t lds = ckci_matrix_asks(device, p->op, m->tile->rows, m->tile->columns);
+    const int32_t rows = tile->rows + tile->columns;
+    int64_t lds = tma ? (int64_t)CKCI_TMA_STAGES(rows) * 128 * rows + CKCI_TMA_TABLES
+                      : ckci_matrix_asks(device, p->op, m->tile->rows, m->tile->columns);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
                          CKCI_LL(lds), device->arch, (int)device->lds_bytes);
@@ -18196,6 +18310,14 @@ CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, in
                                                                : 49152) /
                    (tile_m * tile_n);
     return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
+}
+
+/* The same of m's tile. */
+CKCI_FN int64_t ckci_matrix_side(const ckconv_device *device, const ckci_matrix *m)
+{
+    return m->tile->form == CKCI_TILE_TMA
+               ? 1
+               : ckci_matrix_blocks(device, m->conv.op, m->tile->rows, m->tile->columns);
 }
 
 /* Can groups of waves multiply there (wgmma)? In types of two bytes. */
@@ -18242,16 +18364,80 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
     return filled < 1 ? 1 / filled : 1;
 }
 
+/* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it stores
+   what it has. */
+CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
+{
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    const int weight = m->conv.op == CKCONV_BWD_WEIGHT;
+    const double units = (double)ckci_max(device->compute_units, 1), share = (double)blocks / units;
+    const double size = (double)m->tile->rows * m->tile->columns, rounds = share > 16 ? share : ceil(share);
+    double once = size * (weight ? .09 : .06) * rates.bytes;
+    if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
+        once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
+    }
+    return 1700 * rates.round + rounds * (once + red / 64 * size * .022 * m->tile->slow[0] * rates.matrix);
+}
+
+/* Tiles that blocks of the TMA take whole, where they share the steps of others: of those there are between one
+   and two rounds, so that few have sums from more than two blocks. */
+CKCI_FN int64_t ckci_tma_whole(const ckconv_device *device, int64_t tiles)
+{
+    const int64_t units = ckci_max(device->compute_units, 1);
+    return ckci_max(tiles / units - 1, 0) * units;
+}
+
+/* The same where they do; `steps`: of a tile. More than anything where that cannot be, or one sum would come
+   from many blocks. */
+CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                    int64_t steps)
+{
+    const int64_t units = ckci_max(device->compute_units, 1), whole = ckci_tma_whole(device, tiles);
+    const int64_t all = (tiles - whole) * steps, share = ckci_ceil_div(all, units);
+    const int64_t others = share < steps ? ckci_ceil_div(steps, share) : 1; /* that have a part of a tile */
+    const double size = (double)m->tile->rows * m->tile->columns;
+    if (tiles % units == 0 || all / units < 4 || others > 3 || all > INT32_MAX ||
+        (m->conv.op == CKCONV_BWD_WEIGHT && ckci_min(steps, share) * CKCI_TMA_BOX > CKCI_SUM_WHOLE)) {
+        return 1e300;
+    }
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    const double step = size * .022 * m->tile->slow[0] * rates.matrix, once = size * .06 * rates.bytes;
+    return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) + (double)share * step +
+           ceil((double)share / (double)steps) * once + 500 * rates.round +
+           size * .09 * (double)(1 + others) * rates.bytes;
+}
+
+/* If that takes less time, and slots have room. */
+CKCI_FN int ckci_tma_shares(const ckconv_device *device, ckci_matrix *m, int64_t tiles, int64_t steps,
+                            int64_t limit, unsigned char *ws, double *cost)
+{
+    const int64_t units = ckci_max(device->compute_units, 1), before = m->bytes;
+    const double time = ckci_tma_shares_cost(device, m, tiles, steps);
+    if (!(time < *cost)) {
+        return 0;
+    }
+    if (ckci_matrix_take(m, units * (CKCI_TMA_SLOT(m->tile->rows, m->tile->columns) + 16), limit, ws, &m->slots,
+                         NULL) != CKCONV_OK) {
+        m->bytes = before;
+        return 0;
+    }
+    m->shares = 1;
+    *cost = time;
+    return 1;
+}
+
 /* Time on m's matrix unit. Rounds of blocks that run side by side; each takes nanoseconds to begin and write
    its sums, fewer where a block goes from one tile into the next, and for 64 places of the reduction: what
    ckci_matrix_slow says for two bytes each. NVIDIA multiplies f64 at the rate of eight bytes; AMD's rates are
    in the table of figures. */
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
+    if (m->tile->form == CKCI_TILE_TMA) {
+        return ckci_tma_cost(device, m, blocks, red);
+    }
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
     ckconv_op op = m->conv.op;
-    double side = (double)ckci_matrix_blocks(device, op, m->tile->rows, m->tile->columns),
-           units = device->compute_units;
+    double side = (double)ckci_matrix_side(device, m), units = device->compute_units;
     const ckci_rates rates = ckci_device_rates(device, m->type);
     double slow = ckci_matrix_slow(device, m, rates.thirst), size = (double)m->tile->rows * m->tile->columns;
     units = units < 1 ? 1 : units;
@@ -18325,9 +18511,7 @@ CKCI_FN void ckci_matrix_order(const ckconv_device *device, ckci_matrix *m)
 CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 {
     ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t side = ckci_matrix_blocks(device, m->conv.op, m->tile->rows, m->tile->columns) *
-                   device->compute_units,
-            space = 1, reach = 0;
+    int64_t side = ckci_matrix_side(device, m) * device->compute_units, space = 1, reach = 0;
     for (int i = 3; i < 6; i++) {
         space = ckci_saturating_mul(space, ckci_max(k->o.t.len[i], 1));
         reach = ckci_saturating_add(reach, ckci_saturating_mul(k->o.t.len[i], k->o.t.stride[i]));
@@ -18350,10 +18534,12 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
                                unsigned char *ws, double *cost)
 {
     ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t tiles = m->l.grid, best = 1, stream = k->stream;
+    int64_t tiles = m->l.grid, best = 1, stream = k->stream, before = m->bytes;
     int64_t numbers = ckci_saturating_mul(ckci_saturating_mul(k->g, k->rows), k->columns);
     const int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
+    const int shares = m->tile->form == CKCI_TILE_TMA && k->phases == 1 &&
+                       ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost);
     if (k->phases != 1 || k->columns % 8 != 0 || m->type == CKCONV_I8 || m->type == CKCONV_F64 ||
         tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX) {
         return;
@@ -18363,11 +18549,13 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         int64_t bytes = split * numbers * 4;
         double time = ckci_matrix_cost(device, m, tiles * split, red / (double)split) +
                       ckci_move_cost(device, (nvidia ? 3 : 1) * (double)bytes);
-        if (ckci_saturating_add(m->bytes, ckci_ceil_div(bytes, 256) * 256) <= limit && time < *cost) {
+        if (ckci_saturating_add(before, ckci_ceil_div(bytes, 256) * 256) <= limit && time < *cost) {
             *cost = time;
             best = split;
         }
     }
+    m->bytes = best > 1 ? before : m->bytes;
+    m->shares = best > 1 ? 0 : shares;
     if (best == 1 || ckci_matrix_take(m, best * numbers * 4, limit, ws, &k->o.partial, NULL) != CKCONV_OK) {
         k->stream = (int32_t)stream;
         return;
@@ -18447,6 +18635,8 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
            ckci_gpu_takes(image, NULL) == CKCONV_OK;
 }
 
+CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, ckconv_error *err);
+
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
                                          unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
@@ -18470,7 +18660,8 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile->rows / positions + 2, beyond, err));
     int as_is = m->merge == 1 && red == before;
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
-    int one = c->filter[0] * c->filter[1] * c->filter[2] == 1;
+    const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
+    int one = taps == 1;
     int32_t ranges;
     CKCI_TRY(ckci_matrix_taps(c, &ranges, err));
     int direct = ckci_matrix_direct(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
@@ -18514,7 +18705,11 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
         ckci_set_form(&k->o);
     }
     k->ranges = ranges;
-    ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
+    const int tma = tile->form == CKCI_TILE_TMA;
+    if (tma && back && !across) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the TMA reads weights of bwd_data as they are");
+    }
+    ckci_set_kernel(&m->l, across && !tma ? tile->back : tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
@@ -18527,11 +18722,13 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
-    *cost = ckci_matrix_cost(device, m, m->l.grid, ckci_reduction(k, (double)red));
-    ckci_matrix_parts(device, m, ckci_reduction(k, (double)red), limit, ws, cost);
+    const double places = tma ? (double)taps * (double)ckci_ceil_div(red, CKCI_TMA_BOX) * CKCI_TMA_BOX
+                              : ckci_reduction(k, (double)red);
+    *cost = ckci_matrix_cost(device, m, m->l.grid, places);
+    ckci_matrix_parts(device, m, places, limit, ws, cost);
     *cost += m->packing;
     ckci_matrix_workers(device, m);
-    return CKCONV_OK;
+    return tma ? ckci_matrix_tma(device, m, err) : CKCONV_OK;
 }
 
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
@@ -19464,26 +19661,6 @@ CKCI_FN ckconv_status ckci_list_stem_weight(const ckconv_plan *plan, const ckci_
   past them (kernels/matrix/pointwise.h): less is loaded and awaited than by tiles, which go through a ring in
   LDS and meet at barriers. Up to 256 channels of the reduction, and as many weights as LDS holds.
 */
-/* Do all positions of t, its batch included, follow each other at one distance? *pitch: that distance; of a
-   single position any that is aligned as channels are. */
-CKCI_FN int ckci_even_positions(const ckci_tensor *t, int64_t *pitch)
-{
-    static const int axes[4] = {5, 4, 3, 1};
-    int64_t next = 0;
-    for (int i = 0; i < 4; i++) {
-        const int axis = axes[i];
-        if (t->len[axis] > 1) {
-            if (next != 0 && t->stride[axis] != next) {
-                return 0;
-            }
-            *pitch = next == 0 ? t->stride[axis] : *pitch;
-            next = ckci_saturating_mul(t->stride[axis], t->len[axis]);
-        }
-    }
-    *pitch = next == 0 ? t->len[2] : *pitch;
-    return 1;
-}
-
 /* Are eight numbers along a dimension of step 1 one aligned load, where others go by `apart`? */
 CKCI_FN int ckci_aligned_eights(const ckci_tensor *t, int64_t count, int64_t apart)
 {
@@ -19615,6 +19792,194 @@ CKCI_FN ckconv_status ckci_list_pointwise(const ckconv_plan *plan, const ckci_pr
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>gpu-tma
+  Matrix tiles whose operands the tensor memory accelerator brings (sm_90, kernels/matrix/tma.h): whether it
+  takes a convolution's tensors, and the boxes that it moves. One group, channels last; bwd_data with strides
+  of 1.
+*/
+CKCI_FN int ckci_tma_base(const unsigned char *p, int64_t len, ckci_gpu_box *b)
+{
+    memset(b, 0, sizeof *b);
+    b->p = p;
+    b->len[0] = len;
+    b->stride[0] = 1;
+    return (uintptr_t)p % 16 == 0 && len > 0;
+}
+
+/* One more dimension. Strides are multiples of 16 bytes, less than 2^40; of a single place any. */
+CKCI_FN int ckci_tma_dimension(int64_t len, int64_t stride, ckci_gpu_box *b)
+{
+    const int32_t i = b->rank == 0 ? 1 : b->rank;
+    stride = len == 1 ? b->len[0] : stride;
+    b->len[i] = len;
+    b->stride[i] = stride;
+    b->rank = i + 1;
+    return len > 0 && len <= INT32_MAX && stride > 0 && stride % 8 == 0 && stride < (int64_t)1 << 38;
+}
+
+/* Rows of `len` numbers, `pitch` apart. */
+CKCI_FN int ckci_tma_rows(const unsigned char *p, int64_t len, int64_t rows, int64_t pitch, ckci_gpu_box *b)
+{
+    return ckci_tma_base(p, len, b) && ckci_tma_dimension(rows, pitch, b);
+}
+
+/* Weights: input channels, taps, output channels. */
+CKCI_FN int ckci_tma_weights(const ckci_tensor *w, ckci_gpu_box *b)
+{
+    int64_t taps = 1, step = 0;
+    for (int i = 5; i >= 3; i--) {
+        if (w->len[i] > 1 && step != 0 && w->stride[i] != step * taps) {
+            return 0;
+        }
+        step = w->len[i] > 1 && step == 0 ? w->stride[i] : step;
+        taps *= w->len[i];
+    }
+    return (w->stride[2] == 1 || w->len[2] == 1) && ckci_tma_base(w->p, w->len[2], b) &&
+           ckci_tma_dimension(taps, step, b) && ckci_tma_dimension(w->len[1], w->stride[1], b);
+}
+
+/* Do all positions of t, its batch included, follow each other at one distance? */
+CKCI_FN int ckci_tma_positions(const ckci_tensor *t, int64_t *pitch)
+{
+    *pitch = t->len[2];
+    return ckci_even_positions(t, pitch);
+}
+
+/* Pixels that positions of c read; each axis that takes part shortens how far taps and padding may reach. */
+CKCI_FN int ckci_tma_pixels(const ckci_conv *c, ckci_gpu_box *b)
+{
+    static const int32_t corners[3] = {32767, 127, 15}, taps[3] = {65535, 255, 31};
+    const int back = c->op == CKCONV_BWD_DATA;
+    const ckci_tensor *t = &c->t[back ? CKCI_OUT : CKCI_IN];
+    int axes = 3;
+    while (axes > 1 && t->len[6 - axes] == 1 && c->filter[3 - axes] == 1 && c->input[3 - axes] == 1 &&
+           c->output[3 - axes] == 1 && c->pad[3 - axes] == 0) {
+        axes--;
+    }
+    int good = ckci_tma_base(t->p, t->len[2], b);
+    for (int i = 0; i < axes; i++) {
+        const int axis = 2 - i;
+        const int64_t count = back ? c->input[axis] : c->output[axis], step = back ? 1 : c->stride[axis];
+        const int64_t span = (c->filter[axis] - 1) * c->dilation[axis];
+        const int64_t low = back ? c->pad[axis] - span : -c->pad[axis];
+        const int64_t high = low + (count - 1) * step - (t->len[3 + axis] - 1);
+        good = good && ckci_tma_dimension(t->len[3 + axis], t->stride[3 + axis], b) && step <= 8 &&
+               span <= taps[axes - 1] && low >= -corners[axes - 1] && low <= corners[axes - 1] &&
+               high >= -corners[axes - 1] && high <= corners[axes - 1];
+        b->low[i] = (int32_t)low;
+        b->high[i] = (int32_t)high;
+        b->step[i] = (int32_t)step;
+    }
+    b->pixels = 1;
+    return good && ckci_tma_dimension(t->len[1], t->stride[1], b);
+}
+
+/* What positions of c read: rows, where that is a matrix. */
+CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b)
+{
+    const ckci_tensor *t = &c->t[c->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
+    int64_t pitch;
+    return ckci_pointwise(c) && ckci_tma_positions(t, &pitch)
+               ? ckci_tma_rows(t->p, t->len[2], positions, pitch, b)
+               : ckci_tma_pixels(c, b);
+}
+
+/* Is what o has to be computed after sums a number for each channel, and between two bounds? */
+CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
+{
+    int good = o->form == CKCI_FORM_STORE ||
+               (o->form == CKCI_FORM_LINEAR && !weight && !o->scale && !o->shift && !o->across);
+    for (int32_t j = 0; j < o->adds; j++) {
+        good = good && o->d[j].line == CKCI_LINE_CHANNELS;
+    }
+    return good && ckci_size(o->t.dtype) == 2 && (o->t.dtype == CKCONV_F16 || o->t.dtype == CKCONV_BF16);
+}
+
+/* Steps of 64 places of the reduction, of all parts of a tile. */
+CKCI_FN int64_t ckci_tma_steps(const ckci_conv *c, const ckci_gpu_conv *k)
+{
+    const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
+    if (c->op != CKCONV_BWD_WEIGHT) {
+        return taps * ckci_ceil_div(k->red, CKCI_TMA_BOX);
+    }
+    return ckci_ceil_div(c->n * c->output[0] * c->output[1] * c->output[2], CKCI_TMA_BOX);
+}
+
+/* Columns of tiles of bwd_weight: each 64 are channels of one tap. */
+CKCI_FN int64_t ckci_tma_columns(const ckci_conv *c)
+{
+    return c->filter[0] * c->filter[1] * c->filter[2] * ckci_ceil_div(c->c, CKCI_TMA_BOX) * CKCI_TMA_BOX;
+}
+
+/* m's launch, planned as one of fragments, becomes one of the TMA. */
+CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, ckconv_error *err)
+{
+    const ckci_conv *c = &m->conv;
+    ckci_gpu_tma *t = &m->l.a.tma;
+    ckci_gpu_conv *k = &t->conv;
+    const int weight = c->op == CKCONV_BWD_WEIGHT;
+    const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2], steps = ckci_tma_steps(c, k);
+    const int64_t parts = ckci_max(m->split, 1);
+    const int64_t positions = weight ? c->n * c->output[0] * c->output[1] * c->output[2] : k->rows;
+    int64_t pitch;
+    if (m->l.grid == 0) {
+        return CKCONV_OK;
+    }
+    memset((unsigned char *)t + sizeof *k, 0, sizeof *t - sizeof *k);
+    int good = c->g == 1 && k->phases == 1 && k->merge == 0 && positions <= INT32_MAX / 2 && steps > 0 &&
+               ckci_saturating_mul(steps, parts + 1) <= INT32_MAX && k->chain % CKCI_TMA_BOX == 0;
+    if (weight) {
+        good = good && ckci_tma_positions(&c->t[CKCI_OUT], &pitch) &&
+               ckci_tma_rows(c->t[CKCI_OUT].p, k->rows, positions, pitch, &t->box[0]) &&
+               ckci_tma_read(c, positions, &t->box[1]);
+        if (good && !k->o.partial && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t)) {
+            k->o.partial = k->o.t.p;
+        }
+        good = good && k->columns % 2 == 0;
+    } else {
+        good = good && ckci_tma_read(c, positions, &t->box[0]) && ckci_tma_weights(&c->t[CKCI_WEI], &t->box[1]);
+    }
+    if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
+        good = ckci_tma_epilogue(&k->o, weight) &&
+               (weight ? ckci_tma_weights(&k->o.t, &t->box[2])
+                       : k->o.t.stride[2] == 1 && k->o.t.len[2] % 8 == 0 && ckci_tma_positions(&k->o.t, &pitch) &&
+                             ckci_tma_rows(k->o.t.p, k->columns, positions, pitch, &t->box[2]));
+    } else if (weight && !m->fold) {
+        good = good && ckci_weights_as_sums(&k->o.t) && k->o.form == CKCI_FORM_STORE;
+    }
+    if (!good) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "the TMA takes one group, channels last in multiples of 8, positions at even distances, "
+                         "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
+    }
+    t->tiles = k->tiles_m * k->tiles_n;
+    t->work = (int32_t)(t->tiles * parts);
+    t->whole = m->shares ? (int32_t)ckci_tma_whole(device, t->tiles) : t->work;
+    t->workers = (int32_t)ckci_min(t->work, ckci_max(device->compute_units, 1));
+    t->steps = (int32_t)steps;
+    t->by_steps = ckci_make_divisor(steps);
+    if (m->shares) {
+        const int64_t left = (t->tiles - t->whole) * steps;
+        t->workers = (int32_t)ckci_max(device->compute_units, 1);
+        t->share = (int32_t)(left / t->workers);
+        t->share_rest = (int32_t)(left % t->workers);
+        t->slots = m->slots;
+    }
+    t->taps = (int32_t)taps;
+    t->blocks = (int32_t)ckci_ceil_div(weight ? c->c : k->red, CKCI_TMA_BOX);
+    t->by_tiles = ckci_make_divisor(t->tiles);
+    t->by_parts = ckci_make_divisor(parts);
+    t->by_all_taps = ckci_make_divisor(taps);
+    t->by_blocks = ckci_make_divisor(t->blocks);
+    t->by_taps[0] = ckci_make_divisor(c->filter[2]);
+    t->by_taps[1] = ckci_make_divisor(c->filter[1]);
+    k->workers = t->workers;
+    m->l.grid = t->workers;
+    return CKCONV_OK;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>gpu-matrix-weight
   bwd_weight on matrix units: shares of the positions, their sums, small groups, and the launches. A tile of
   dwei is summed by several blocks where there are too few tiles, each of which owns a part in workspace; a
@@ -19639,11 +20004,11 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
 {
     const ckci_conv *c = &m->conv;
     int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
-    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile->rows, m->tile->columns) *
+    int64_t side = ckci_matrix_side(device, m) *
                    device->compute_units;
     int64_t bytes = ckci_saturating_mul(2, ckci_count(&c->t[CKCI_IN]) + ckci_count(&c->t[CKCI_OUT]));
     memset(share, 0, sizeof *share);
-    if (!ckci_matrix_grouped(device, m) || m->merge > 1 || m->whole || side < 1 || side > items ||
+    if (!ckci_matrix_grouped(device, m) || m->tile->form == CKCI_TILE_TMA || m->merge > 1 || m->whole || side < 1 || side > items ||
         items > INT32_MAX || bytes > 32000000 ||
         (c->c * c->filter[0] * c->filter[1] * c->filter[2]) % 4 != 0) {
         return 1e300;
@@ -19679,7 +20044,7 @@ CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
-    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile->rows, m->tile->columns) *
+    int64_t side = ckci_matrix_side(device, m) *
                    ckci_max(device->compute_units, 1);
     int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 6;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
@@ -19864,7 +20229,7 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "images as taps take no epilogue");
     }
     int64_t tiles = m->l.grid, least = ckci_ceil_div(positions, CKCI_SUM_WHOLE);
-    int64_t side = ckci_matrix_blocks(device, c->op, m->tile->rows, m->tile->columns) *
+    int64_t side = ckci_matrix_side(device, m) *
                    ckci_max(device->compute_units, 1);
     *cost = 1e300;
     for (int64_t rounds = 0; rounds <= 8 && bytes / 4 <= INT32_MAX; rounds++) {
@@ -19963,13 +20328,21 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     }
     ckci_set_kernel(&m->l, tile->kernel);
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows);
-    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
+    const int tma = tile->form == CKCI_TILE_TMA;
+    k->tiles_n = (int32_t)ckci_ceil_div(tma ? ckci_tma_columns(c) : k->columns, m->tile->columns);
     k->by_phases = ckci_make_divisor(c->g);
     int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), c->g);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g, p->k),
                                       p->c * p->filter[0] * p->filter[1] * p->filter[2]);
     int64_t split = split_k, bytes = ckci_saturating_mul(one, m->type == CKCONV_F64 ? 8 : 4);
     int64_t least = m->whole ? ckci_ceil_div(positions, CKCI_WHOLE_PART) : 1;
+    if (split == 0 && tma) {
+        split = ckci_matrix_split(device, m, tiles, positions, bytes, limit - m->bytes);
+        *cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
+                ckci_sums_cost(device, split, bytes);
+        split = ckci_tma_shares(device, m, tiles, ckci_ceil_div(positions, CKCI_TMA_BOX), limit, ws, cost) ? 1
+                                                                                                          : 0;
+    }
     if (split == 0) {
         int64_t room = (limit - m->bytes) / ckci_max(bytes, 1);
         split = ckci_matrix_split(device, m, tiles, positions, bytes, limit - m->bytes);
@@ -19984,7 +20357,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
             "%d)",
             (int)CKCI_WHOLE_PART, CKCI_LL(least), CKCI_LL(split), (int)CKCI_MOST_PARTS);
     }
-    k->chain = m->whole ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
+    k->chain = m->whole || m->shares ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
     /* one part is the weights themselves, or what they come of */
     int adds =
         k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile->rows, m->tile->columns);
@@ -20020,7 +20393,9 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     k->o_vec = k->o_vec && k->merge == 0 && k->columns % 2 == 0;
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
     ckci_matrix_order(device, m);
-    *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
+    if (!m->shares) {
+        *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
+    }
     if (split > 1 && k->merge == 0) {
         ckci_gpu_share share;
         double shared = ckci_matrix_share(device, m, tiles, positions, split, &share);
@@ -20031,11 +20406,11 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
             k->share = share;
             k->chain = ckci_matrix_chain(device, 64 * (int64_t)ckci_min(share.part + 1, share.steps));
             m->l.grid =
-                ckci_matrix_blocks(device, p->op, m->tile->rows, m->tile->columns) * device->compute_units;
+                ckci_matrix_side(device, m) * device->compute_units;
         }
     }
     *cost += m->packing;
-    return CKCONV_OK;
+    return tma ? ckci_matrix_tma(device, m, err) : CKCONV_OK;
 }
 
 /* The same; dwei is not turned where that leaves no workspace for sums. */
@@ -20087,7 +20462,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     }
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold + ckci_bias_apart(&m));
     f->plan->tune[CKCI_TUNE_BIAS] = m.bias + ckci_bias_apart(&m);
-    f->plan->split_k = m.split;
+    f->plan->split_k = m.shares ? 0 : m.split; /* planned again, and so again */
     f->plan->workspace_bytes = m.bytes;
     return CKCONV_OK;
 }
@@ -22405,6 +22780,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_MATRIX_ROW(X, MFMA, BWD_WEIGHT, weight, gpu_mfma_bwd_weight_##ROWS##x##COLUMNS, CKCONV_F32,         \
                     CKCI_TILE_HALF, ROWS, COLUMNS, CKCI_KERNEL_matrix_wide_weight_##ROWS##x##COLUMNS, 0, 0,  \
                     0, 0, 0, {0, 0})
+#define CKCI_TMA_ROW(X, OP, PASS, BODY, ROWS, COLUMNS, SLOW)                                                 \
+    CKCI_MATRIX_ROW(X, MMA, OP, BODY, gpu_mma_##PASS##_tma_##ROWS##x##COLUMNS, CKCONV_F32, CKCI_TILE_TMA,    \
+                    ROWS, COLUMNS, CKCI_KERNEL_matrix_tma_##PASS##_##ROWS##x##COLUMNS, 0, 0, 0, 0, 0,        \
+                    {SLOW, SLOW})
 #define CKCI_WHOLE_ROW(X, FAMILY, LOW, OP, PASS, ROWS, COLUMNS, SLOW)                                        \
     CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_i8_##ROWS##x##COLUMNS, CKCONV_I32,           \
                     CKCI_TILE_WHOLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_whole_##ROWS##x##COLUMNS, 0, 0, 0, 0, \
@@ -22466,6 +22845,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
 #define CKCI_WMMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, WMMA, wmma, __VA_ARGS__)
 #define CKCI_MMA_GATHER(X, ...) CKCI_ANY_GATHER(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, MMA, mma, __VA_ARGS__)
+#define CKCI_MMA_TMA(X, ROWS, COLUMNS, PART, BACK, WEIGHT, FWD_SLOW, BACK_SLOW, WEIGHT_SLOW)                 \
+    CKCI_TMA_ROW(X, FWD, fwd, gather, ROWS, COLUMNS, FWD_SLOW)                                               \
+    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, ROWS, COLUMNS, BACK_SLOW)                                    \
+    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, ROWS, COLUMNS, WEIGHT_SLOW)
 #define CKCI_MMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MMA, mma, tf32, __VA_ARGS__)
 #define CKCI_MMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MMA, mma, __VA_ARGS__)
@@ -22557,6 +22940,7 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_GPU_POINTWISE(X, MMA, mma)                                                                          \
     CKCI_GATHER_TILES(CKCI_MMA_GATHER, X)                                                                    \
     CKCI_WEIGHT_TILES(CKCI_MMA_WEIGHT, X)                                                                    \
+    CKCI_TMA_TILES(CKCI_MMA_TMA, X)                                                                          \
     CKCI_WHOLE_TILES(CKCI_MMA_WHOLE, X)                                                                      \
     CKCI_SINGLE_TILES(CKCI_MMA_SINGLE, X)                                                                    \
     CKCI_DOUBLE_TILES(CKCI_MMA_DOUBLE, X)                                                                    \
@@ -22872,9 +23256,13 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.threads is %d: must be 0 (means 1) to 4096",
                          (int)d->threads);
     }
-    if ((d->features & ~(CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16)) != 0) {
+    const int32_t known = d->kind == CKCONV_DEVICE_CPU
+                              ? CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16
+                              : CKCONV_GPU_NO_SM90A;
+    if ((d->features & ~known) != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "device.features is %d: only CKCONV_CPU_AVX2, _AVX512 and _AVX512_BF16 are known",
+                         "device.features is %d: only CKCONV_CPU_AVX2, _AVX512 and _AVX512_BF16 are known, of "
+                         "GPUs CKCONV_GPU_NO_SM90A",
                          (int)d->features);
     }
     if (memchr(d->arch, 0, sizeof d->arch) == NULL) {
@@ -23854,6 +24242,11 @@ CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *devic
     device->wave_size = prop.warpSize;
     device->compute_units = prop.multiProcessorCount;
     ckci_gpu_describe(&prop, device);
+    int current = -1;
+    if (CKCI_GPU(GetDevice)(&current) == CKCI_GPU(Success) && current == ordinal &&
+        ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && !ckci_k_all_instructions()) {
+        device->features = CKCONV_GPU_NO_SM90A;
+    }
     return ckci_ok(err);
 }
 
@@ -25465,6 +25858,13 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_GPU_FMA
 #undef CKCI_GROUP_STAGES
 #undef CKCI_WIDE_THREADS
+#undef CKCI_TMA_STAGES
+#undef CKCI_TMA_DONE
+#undef CKCI_TMA_SLOT
+#undef CKCI_TMA_TILES
+#undef CKCI_TMA_KERNELS
+#undef CKCI_TMA_ROW
+#undef CKCI_MMA_TMA
 #undef CKCI_DIRECT_STAGES
 #undef CKCI_STREAM_TAPS
 #undef CKCI_BACK_ANY
@@ -25721,6 +26121,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("A100")
 #pragma pop_macro("ACCUMULATE")
 #pragma pop_macro("ACROSS")
+#pragma pop_macro("ACROSS_A")
+#pragma pop_macro("ACROSS_B")
 #pragma pop_macro("ACROSS_STRIPS")
 #pragma pop_macro("ADD")
 #pragma pop_macro("ADDS")
@@ -25785,7 +26187,13 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("COPIES")
 #pragma pop_macro("COUNT")
 #pragma pop_macro("CPU")
+#pragma pop_macro("CUDA_SUCCESS")
 #pragma pop_macro("CURVED")
+#pragma pop_macro("CU_TENSOR_MAP_DATA_TYPE_UINT16")
+#pragma pop_macro("CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE")
+#pragma pop_macro("CU_TENSOR_MAP_INTERLEAVE_NONE")
+#pragma pop_macro("CU_TENSOR_MAP_L2_PROMOTION_L2_256B")
+#pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_128B")
 #pragma pop_macro("D")
 #pragma pop_macro("DBIAS")
 #pragma pop_macro("DEEP")
@@ -25864,6 +26272,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("K")
 #pragma pop_macro("KB")
 #pragma pop_macro("KEPT")
+#pragma pop_macro("KIND")
 #pragma pop_macro("KT")
 #pragma pop_macro("L")
 #pragma pop_macro("LA")
@@ -25877,6 +26286,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("LEFT")
 #pragma pop_macro("LIE")
 #pragma pop_macro("LINE")
+#pragma pop_macro("LINEAR")
 #pragma pop_macro("LINES")
 #pragma pop_macro("LOADED")
 #pragma pop_macro("LOADS")
@@ -25887,6 +26297,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("M1")
 #pragma pop_macro("MERGE")
 #pragma pop_macro("MFMA")
+#pragma pop_macro("MI")
 #pragma pop_macro("MID")
 #pragma pop_macro("MMA")
 #pragma pop_macro("MN")
@@ -25996,6 +26407,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("SIZE")
 #pragma pop_macro("SLAB")
 #pragma pop_macro("SLABS")
+#pragma pop_macro("SLABS_A")
+#pragma pop_macro("SLABS_B")
 #pragma pop_macro("SLICES")
 #pragma pop_macro("SLIP")
 #pragma pop_macro("SLOTS")

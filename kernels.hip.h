@@ -117,6 +117,9 @@ typedef simDeviceProp_t ckci_gpu_properties;
 typedef hipDeviceProp_t ckci_gpu_properties;
 #else
 #include <cuda_runtime.h>
+#if CUDART_VERSION >= 12050
+#include <cuda.h> /* types of tensor maps */
+#endif
 #define CKCI_GPU(name) cuda##name
 /* dynamic: static shared memory ends at 48 KiB */
 #define CKCI_K_LDS(T, name)                                                                                  \
@@ -376,7 +379,13 @@ template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
 };
 
-/* The same of waves on a SIMD, for AMD's compilers; 1: no wish. */
+/* Threads that a block of a kernel can have; of one that is empty for NVIDIA's target fewer than it is launched
+   with, which the host can ask for. */
+template <class Body> struct ckci_k_most_threads {
+    enum { COUNT = 1024 };
+};
+
+/* Waves that a SIMD should hold of a kernel, for AMD's compilers; 1: no wish. */
 template <class Body> struct ckci_k_together {
     enum { WAVES = 1 };
 };
@@ -4575,7 +4584,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n" N               \
                  "k16.f32." TYPES " {" SUMS "}, " A ", " B ", p, 1, 1, " TA ", " TB ";\n}"                   \
                  : __VA_ARGS__                                                                               \
-                 : "l"(a), "l"(b), "n"(ACROSS != 0), "n"(ACROSS % 2))
+                 : "l"(a), "l"(b), "n"(ACROSS_A), "n"(ACROSS_B))
 
 /* An operand's descriptor: where it begins in LDS (in 16 bytes), and how it goes on: 128-byte swizzle, 1024
    bytes to the next eight rows, slabs (of 64 rows or columns, where they lie across) 8192 bytes apart. */
@@ -4584,7 +4593,9 @@ CKCI_K_FN uint64_t ckci_k_describe(uint32_t at)
     return (uint64_t)(1u << 30 | 64u) << 32 | (512u << 16 | at);
 }
 
-template <class T, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
+/* ACROSS: places of the reduction are rows in LDS. */
+template <class T, int N, int ACROSS_A, int ACROSS_B>
+CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
 {
     if constexpr (N == 256 && T::TYPE == CKCONV_F16) {
         CKCI_K_WGMMA_ASM("256", "f16.f16", CKCI_K_SUMS_128, "%128", "%129", "%130", "%131",
@@ -4750,8 +4761,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             sim_wgmma_m64nNk16<T>(sum, tiles + a + more_a, tiles + b + more_b, COUNT, ACROSS != 0,
                                   ACROSS % 2 != 0);
 #else
-            ckci_k_multiply_groups<T, COUNT, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)more_a / 16),
-                                                     ckci_k_describe(from_b + (uint32_t)more_b / 16));
+            ckci_k_multiply_groups<T, COUNT, ACROSS != 0, ACROSS % 2>(
+                sum, ckci_k_describe(from_a + (uint32_t)more_a / 16),
+                ckci_k_describe(from_b + (uint32_t)more_b / 16));
 #endif
         }
     }
@@ -6637,6 +6649,33 @@ struct ckci_k_weight_stride {
     }
 };
 
+/* Adds the rows of a step's tile of slabs, in additions of their own: the unit would take these products one
+   by one with those of the tile, and let the next copies wait. Of eight waves one has every eighth position,
+   which all lie swizzled alike; of each slab a lane has rows 2 * lane and the next. */
+template <class T, int SLABS>
+CKCI_K_FN void ckci_k_sum_slabs(const unsigned char *tile, float (&row_sum)[SLABS][2])
+{
+    const int32_t lane = (int32_t)threadIdx.x % 32, wave = (int32_t)threadIdx.x / 32;
+    const unsigned char *from = tile + ckci_k_spot<128>(wave, lane / 4) + lane % 4 * 4;
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < SLABS; i++) {
+        uint32_t v[8];
+        CKCI_K_UNROLL(8)
+        for (int j = 0; j < 8; j++) {
+            v[j] = *(const uint32_t *)(from + (i * 64 + j * 8) * 128);
+        }
+        CKCI_K_UNROLL(2)
+        for (int high = 0; high < 2; high++) {
+            float x[8];
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < 8; j++) {
+                x[j] = ckci_k_half_of<T>(v[j], high);
+            }
+            row_sum[i][high] += ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+        }
+    }
+}
+
 /* The same where the unit takes operands that lie across: tiles are slabs of 64 channels, a row in LDS is a
    position, and chunks go straight from memory into LDS. A thread copies one chunk of two positions in each
    slab. What it must know of a position, one thread finds out for all: each follows one of every 256, and
@@ -6687,32 +6726,10 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
         __syncthreads();
     }
 
-    /* Adds the rows of a step's tile, in additions of their own: the unit would take these products one by
-       one with those of the tile, and let the next copies wait. A wave has every eighth position, which all
-       lie swizzled alike. */
     template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile, int32_t step)
     {
-        if ((step & (p.bias_turns - 1)) != turn) {
-            return;
-        }
-        const int32_t lane = (int32_t)threadIdx.x % 32, wave = (int32_t)threadIdx.x / 32;
-        const unsigned char *from = tile + ckci_k_spot<128>(wave, lane / 4) + lane % 4 * 4;
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < ROWS; i++) {
-            uint32_t v[8];
-            CKCI_K_UNROLL(8)
-            for (int j = 0; j < 8; j++) {
-                v[j] = *(const uint32_t *)(from + (i * 64 + j * 8) * 128);
-            }
-            CKCI_K_UNROLL(2)
-            for (int high = 0; high < 2; high++) {
-                float x[8];
-                CKCI_K_UNROLL(8)
-                for (int j = 0; j < 8; j++) {
-                    x[j] = ckci_k_half_of<T>(v[j], high);
-                }
-                row_sum[i][high] += ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
-            }
+        if ((step & (p.bias_turns - 1)) == turn) {
+            ckci_k_sum_slabs<T>(tile, row_sum);
         }
     }
 
@@ -9088,6 +9105,977 @@ template <> struct ckci_k_resident<ckci_k_matrix_near<ckci_k_near, 32>> {
 template <> struct ckci_k_resident<ckci_k_matrix_near<ckci_k_near_down, 32>> {
     enum { BLOCKS = 1 };
 };
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-boxes
+  The tensor memory accelerator (TMA) of sm_90a: boxes of 64 rows of 128 bytes between memory and LDS, where
+  they lie swizzled as groups of waves multiply them; barriers that count what came, and who is done with it;
+  barriers of some of a block's waves. One instruction each, or what the simulator does in its place.
+*/
+#if defined(CKCI_K_WGMMA)
+#if defined(__CUDA_ARCH__)
+CKCI_K_FN uint32_t ckci_k_lds_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+#endif
+
+/* A turn of the barrier ends when so many have arrived, and as many bytes came as were expected; turns are
+   told apart by their parity. One thread begins barriers, then the block meets. */
+CKCI_K_FN void ckci_k_turns_begin(uint64_t *barrier, int32_t arrivals)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_turns_begin(barrier, arrivals);
+#else
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(ckci_k_lds_address(barrier)), "r"(arrivals)
+                 : "memory");
+#endif
+}
+
+CKCI_K_FN void ckci_k_turns_begun()
+{
+#if !defined(CKCI_SIMULATOR)
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
+CKCI_K_FN void ckci_k_turns_arrive(uint64_t *barrier)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_turns_arrive(barrier, 0);
+#else
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(ckci_k_lds_address(barrier)) : "memory");
+#endif
+}
+
+CKCI_K_FN void ckci_k_turns_expect(uint64_t *barrier, int32_t bytes)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_turns_arrive(barrier, bytes);
+#else
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ckci_k_lds_address(barrier)),
+                 "r"(bytes)
+                 : "memory");
+#endif
+}
+
+/* Until the turn of that parity has ended; all of a wave, which is together again after it. */
+CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_turns_await(barrier, parity);
+#else
+    asm volatile("{\n.reg .pred p;\nTRY:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+                 "@!p bra TRY;\n}" ::"r"(ckci_k_lds_address(barrier)),
+                 "r"(parity)
+                 : "memory");
+    __syncwarp();
+#endif
+}
+
+/* All of COUNT threads, among which there are no others: of one group of four waves, or of all that
+   multiply. */
+template <int COUNT> CKCI_K_FN void ckci_k_meet(int32_t barrier)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_some_meet(barrier, COUNT);
+#else
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(COUNT) : "memory");
+#endif
+}
+
+#if defined(CKCI_SIMULATOR)
+/* Row r of a box, from NULL: outside. */
+CKCI_K_FN void ckci_k_box_row(const ckci_gpu_box &b, unsigned char *to, int r, const unsigned char *from,
+                              int32_t place)
+{
+    const ckci_k_uint4 zero = {0, 0, 0, 0};
+    for (int chunk = 0; chunk < 8; chunk++) {
+        const int64_t at = place + 8 * (int64_t)chunk;
+        *(ckci_k_uint4 *)(to + ckci_k_spot<128>(r, chunk)) =
+            from && at >= 0 && at < b.len[0] ? *(const ckci_k_uint4 *)(from + 2 * at) : zero;
+    }
+}
+#endif
+
+/* Where a box begins: numbers along a row; then rows (rank 2), or a tap and rows (3); or, of pixels, those
+   of the first position at the first tap, and how far the tap's are from them. */
+struct ckci_k_corner {
+    int32_t place, x, y, z, n;
+    int32_t tap_x, tap_y, tap_z;
+};
+
+/* Brings a box of 64 rows into LDS. */
+CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned char *to, uint64_t *barrier,
+                               const ckci_k_corner &c)
+{
+    const ckci_gpu_box &b = p.box[which];
+#if defined(CKCI_SIMULATOR)
+    int64_t at[3] = {c.x, c.y, c.z}, n = c.n;
+    const int axes = b.rank - 2;
+    const int32_t tap[3] = {c.tap_x, c.tap_y, c.tap_z};
+    for (int r = 0; r < CKCI_TMA_BOX; r++) {
+        if (!b.pixels) {
+            const int64_t row = (b.rank == 2 ? c.x : c.y) + (int64_t)r, rows = b.len[b.rank - 1];
+            const bool in = row >= 0 && row < rows && (b.rank == 2 || (c.x >= 0 && c.x < b.len[1]));
+            const int64_t offset = row * b.stride[b.rank - 1] + (b.rank == 2 ? 0 : c.x * b.stride[1]);
+            ckci_k_box_row(b, to, r, in ? b.p + 2 * offset : nullptr, c.place);
+            continue;
+        }
+        int64_t offset = n * b.stride[axes + 1];
+        bool in = n >= 0 && n < b.len[axes + 1];
+        for (int i = 0; i < axes; i++) {
+            const int64_t pixel = at[i] + tap[i];
+            in = in && pixel >= 0 && pixel < b.len[1 + i];
+            offset += pixel * b.stride[1 + i];
+        }
+        ckci_k_box_row(b, to, r, in ? b.p + 2 * offset : nullptr, c.place);
+        for (int i = 0; i < axes; i++) {
+            at[i] += b.step[i];
+            if (at[i] <= b.len[1 + i] - 1 + b.high[i]) {
+                break;
+            }
+            at[i] = b.low[i];
+            n += i == axes - 1;
+        }
+    }
+    sim_turns_bytes(barrier, CKCI_TMA_BOX_BYTES);
+#elif defined(__CUDA_ARCH__)
+#define CKCI_K_TMA_LOAD(KIND, AT, TAPS, ...)                                                                 \
+    asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "         \
+                 "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                                   \
+                 "l"(p.map[which]), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                   \
+                 : "memory")
+    switch (b.pixels ? 8 + b.rank : b.rank) {
+    case 2:
+        CKCI_K_TMA_LOAD("2d.shared::cluster.global.tile", "%3, %4", "", "r"(c.x));
+        break;
+    case 3:
+        CKCI_K_TMA_LOAD("3d.shared::cluster.global.tile", "%3, %4, %5", "", "r"(c.x), "r"(c.y));
+        break;
+    case 11:
+        CKCI_K_TMA_LOAD("3d.shared::cluster.global.im2col", "%3, %4, %5", ", {%6}", "r"(c.x), "r"(c.n),
+                        "h"((uint16_t)c.tap_x));
+        break;
+    case 12:
+        CKCI_K_TMA_LOAD("4d.shared::cluster.global.im2col", "%3, %4, %5, %6", ", {%7, %8}", "r"(c.x),
+                        "r"(c.y), "r"(c.n), "h"((uint16_t)c.tap_x), "h"((uint16_t)c.tap_y));
+        break;
+    default:
+        CKCI_K_TMA_LOAD("5d.shared::cluster.global.im2col", "%3, %4, %5, %6, %7", ", {%8, %9, %10}",
+                        "r"(c.x), "r"(c.y), "r"(c.z), "r"(c.n), "h"((uint16_t)c.tap_x),
+                        "h"((uint16_t)c.tap_y), "h"((uint16_t)c.tap_z));
+    }
+#undef CKCI_K_TMA_LOAD
+#endif
+}
+
+/* A box of 64 rows of p.box[2] from LDS to memory, where it does not end outside; by one thread, which later
+   awaits that the box was read. c: its place, x and y. */
+CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from, const ckci_k_corner &c)
+{
+    const ckci_gpu_box &b = p.box[2];
+#if defined(CKCI_SIMULATOR)
+    for (int r = 0; r < CKCI_TMA_BOX; r++) {
+        const int64_t row = (b.rank == 2 ? c.x : c.y) + (int64_t)r;
+        const int64_t offset = row * b.stride[b.rank - 1] + (b.rank == 2 ? 0 : c.x * b.stride[1]);
+        for (int chunk = 0; chunk < 8 && row < b.len[b.rank - 1]; chunk++) {
+            const int64_t at = c.place + 8 * (int64_t)chunk;
+            if (at < b.len[0] && (b.rank == 2 || c.x < b.len[1])) {
+                *(ckci_k_uint4 *)(uintptr_t)(b.p + 2 * (offset + at)) =
+                    *(const ckci_k_uint4 *)(from + ckci_k_spot<128>(r, chunk));
+            }
+        }
+    }
+#elif defined(__CUDA_ARCH__)
+    if (b.rank == 2) {
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(
+                         p.map[2]),
+                     "r"(ckci_k_lds_address(from)), "r"(c.place), "r"(c.x)
+                     : "memory");
+    } else {
+        asm volatile(
+            "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(
+                p.map[2]),
+            "r"(ckci_k_lds_address(from)), "r"(c.place), "r"(c.x), "r"(c.y)
+            : "memory");
+    }
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+
+CKCI_K_FN void ckci_k_boxes_read()
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+#endif
+}
+
+/* COUNT threads of a block have written what another block awaits: a word says so, which that one clears. */
+template <int COUNT> CKCI_K_FN void ckci_k_publish(uint64_t *word, int32_t barrier)
+{
+#if defined(__CUDA_ARCH__)
+    __threadfence();
+    ckci_k_meet<COUNT>(barrier);
+    if (threadIdx.x % COUNT == 0) {
+        asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(CKCI_TMA_DONE) : "memory");
+    }
+#else
+    ckci_k_meet<COUNT>(barrier);
+    *word = CKCI_TMA_DONE;
+    ckci_k_meet<COUNT>(barrier);
+#endif
+}
+
+template <int COUNT> CKCI_K_FN void ckci_k_obtain(uint64_t *word, int32_t barrier)
+{
+#if defined(__CUDA_ARCH__)
+    if (threadIdx.x % COUNT == 0) {
+        uint64_t found;
+        do {
+            asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(found) : "l"(word) : "memory");
+        } while (found != CKCI_TMA_DONE);
+        *word = 0;
+    }
+    ckci_k_meet<COUNT>(barrier);
+    __threadfence();
+#else
+    if (*word != CKCI_TMA_DONE) {
+        sim_die("sums of another block are not there");
+    }
+    ckci_k_meet<COUNT>(barrier);
+    *word = 0;
+    ckci_k_meet<COUNT>(barrier);
+#endif
+}
+
+/* What another block has written in this launch: not by way of the cache of a unit. */
+CKCI_K_FN ckci_k_uint4 ckci_k_load_others(const ckci_k_uint4 *from)
+{
+#if defined(__CUDA_ARCH__)
+    ckci_k_uint4 v;
+    asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from)
+                 : "memory");
+    return v;
+#else
+    return *from;
+#endif
+}
+
+/* Registers of a wave's threads from now on, of a group of four waves that all say so. */
+template <int COUNT> CKCI_K_FN void ckci_k_take_registers()
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+#endif
+}
+
+template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+#endif
+}
+#endif
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-matrix-tma
+  Matrix tiles on sm_90a whose operands the tensor memory accelerator (TMA) brings: 1x1 layers as boxes of
+  rows, others as boxes of the pixels that 64 positions read at a tap (CUDA's im2col mode). One wave sends for
+  them, as many steps ahead as LDS holds; two groups of four waves multiply what came. No thread copies, and
+  no two waves wait for each other but by the barriers of >>k-boxes. Blocks take one tile after the other; the
+  first steps of the next come while the sums of this one are stored.
+
+  fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a tap,
+  taps first. bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is
+  64 positions. Instructions have the tile's rows as theirs.
+*/
+enum { CKCI_K_TMA_FWD, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
+
+#if defined(CKCI_K_WGMMA)
+/* What a block has of tiles, one piece after the other: whole tiles of part `part`, and a share of the steps of
+   those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps adds
+   what later ones have put into their slots, and stores it. Later steps are those of blocks with lower numbers,
+   which began before, and do them first: none waits for one that waits. */
+struct ckci_k_tma_pieces {
+    const ckci_gpu_tma &p;
+    int32_t work, at, end; /* the next whole tile; steps of the share that are left */
+
+    CKCI_K_MEMBER ckci_k_tma_pieces(const ckci_gpu_tma &args) : p(args), work((int32_t)blockIdx.x), at(0), end(0)
+    {
+        if (p.share) {
+            range((int32_t)blockIdx.x, at, end);
+        }
+    }
+
+    /* The share of a block. */
+    CKCI_K_MEMBER void range(int32_t block, int32_t &first, int32_t &past) const
+    {
+        const int32_t turned = p.workers - 1 - block;
+        first = turned * p.share + (turned < p.share_rest ? turned : p.share_rest);
+        past = first + p.share + (turned < p.share_rest ? 1 : 0);
+    }
+
+    int32_t row, column; /* of tiles */
+    int32_t part, from, to;
+    int32_t past; /* of the share's steps: where the tile ends */
+
+    CKCI_K_MEMBER bool next()
+    {
+        int32_t tile;
+        part = 0;
+        if (at < end) {
+            tile = ckci_k_divide(at, p.by_steps);
+            const int32_t first = tile * p.steps;
+            past = first + p.steps;
+            from = at - first;
+            at = end < past ? end : past;
+            to = at - first;
+            tile += p.whole;
+        } else if (work < p.whole) {
+            part = ckci_k_divide(work, p.by_tiles);
+            tile = work - part * p.tiles;
+            work += p.workers;
+            from = ckci_k_divide(p.steps * part, p.by_parts);
+            to = ckci_k_divide(p.steps * (part + 1), p.by_parts);
+        } else {
+            return false;
+        }
+        row = ckci_k_divide(tile, p.conv.by_tiles_n);
+        column = tile - row * p.conv.tiles_n;
+        return true;
+    }
+
+    /* Has another block the tile's first steps, or its last? */
+    CKCI_K_MEMBER bool late() const
+    {
+        return p.share && from > 0;
+    }
+
+    CKCI_K_MEMBER bool early() const
+    {
+        return p.share && to < p.steps;
+    }
+};
+
+template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
+    enum {
+        WEIGHT = KIND == CKCI_K_TMA_WEIGHT,
+        ACROSS_A = WEIGHT, /* rows of an operand in LDS are places of the reduction */
+        ACROSS_B = KIND != CKCI_K_TMA_FWD,
+        STAGES = CKCI_TMA_STAGES(BM + BN),
+        SECOND = BM * 128, /* the second operand in a stage */
+        STAGE = (BM + BN) * 128,
+        MI = BM / 128, /* instructions of a group along rows */
+        SLABS_A = BM / CKCI_TMA_BOX,
+        SLABS_B = BN / CKCI_TMA_BOX,
+        VECTOR = WEIGHT ? 8 * BM : 2 * BN
+    };
+    static_assert(BM % 128 == 0 && BN % CKCI_TMA_BOX == 0 && SLABS_A + SLABS_B <= 32, "boxes, a lane each");
+
+    struct lds {
+        alignas(1024) unsigned char stages[STAGES * STAGE];
+        alignas(1024) unsigned char strip[2][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
+        float vector[VECTOR];   /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
+        uint64_t full[STAGES];  /* what a stage is to hold has come */
+        uint64_t empty[STAGES]; /* eight waves are done with it */
+    };
+
+    /* A stage, and the parity of its turn. */
+    struct turn {
+        int32_t stage;
+        uint32_t parity;
+
+        CKCI_K_MEMBER void advance()
+        {
+            if (++stage == STAGES) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+    };
+
+    /* ---- The wave that sends: a lane for each box of a stage. */
+    struct sender {
+        const ckci_gpu_tma &p;
+        int32_t which, slab, block, tap;
+        ckci_k_corner at;
+
+        CKCI_K_MEMBER sender(const ckci_gpu_tma &args, int32_t lane) : p(args), block(0), tap(0)
+        {
+            which = lane < SLABS_A ? 0 : 1;
+            slab = lane < SLABS_A ? lane : lane - SLABS_A;
+        }
+
+        CKCI_K_MEMBER void position(int32_t first)
+        {
+            if (!p.box[which].pixels) {
+                at.x = first;
+                return;
+            }
+            const ckci_gpu_conv &c = p.conv;
+            const ckci_k_place q = ckci_k_decode(first, c.dim[0].count[0], c.dim[1].count[0], c.dim[2].count[0]);
+            const ckci_gpu_box &b = p.box[which];
+            at.x = q.x * b.step[0] + b.low[0];
+            at.y = q.y * b.step[1] + b.low[1];
+            at.z = q.z * b.step[2] + b.low[2];
+            at.n = q.n;
+        }
+
+        CKCI_K_MEMBER void pixel_of_tap()
+        {
+            const ckci_gpu_dim *d = p.conv.dim;
+            const int32_t up = ckci_k_divide(tap, p.by_taps[0]), deep = ckci_k_divide(up, p.by_taps[1]);
+            at.tap_x = (tap - up * d[2].filter) * d[2].dilation;
+            at.tap_y = (up - deep * d[1].filter) * d[1].dilation;
+            at.tap_z = deep * d[0].dilation;
+        }
+
+        CKCI_K_MEMBER void start(const ckci_k_tma_pieces &s)
+        {
+            at = {0, 0, 0, 0, 0, 0, 0, 0};
+            if constexpr (WEIGHT) {
+                if (which == 0) {
+                    at.place = s.row * BM + slab * CKCI_TMA_BOX;
+                    return;
+                }
+                block = s.column * SLABS_B + slab;
+                tap = ckci_k_divide(block, p.by_blocks);
+                at.place = (block - tap * p.blocks) * CKCI_TMA_BOX;
+                if (tap < p.taps) {
+                    pixel_of_tap();
+                } else { /* no such column: channels that there are not */
+                    at.place = p.blocks * CKCI_TMA_BOX;
+                }
+            } else {
+                block = ckci_k_divide(s.from, p.by_all_taps);
+                tap = s.from - block * p.taps;
+                if (which == 0) {
+                    position(s.row * BM + slab * CKCI_TMA_BOX);
+                } else if (KIND == CKCI_K_TMA_FWD) {
+                    at.y = s.column * BN + slab * CKCI_TMA_BOX;
+                } else {
+                    at.place = s.column * BN + slab * CKCI_TMA_BOX;
+                }
+            }
+        }
+
+        CKCI_K_MEMBER void send(int32_t step, unsigned char *stage, uint64_t *barrier)
+        {
+            unsigned char *to = stage + (which ? +SECOND : 0) + slab * CKCI_TMA_BOX_BYTES;
+            if constexpr (WEIGHT) {
+                position(step * CKCI_TMA_BOX);
+            } else {
+                if (which == 0) {
+                    at.place = block * CKCI_TMA_BOX;
+                    pixel_of_tap();
+                } else if (KIND == CKCI_K_TMA_FWD) {
+                    at.place = block * CKCI_TMA_BOX;
+                    at.x = tap;
+                } else {
+                    at.x = p.taps - 1 - tap;
+                    at.y = block * CKCI_TMA_BOX;
+                }
+                if (++tap == p.taps) {
+                    tap = 0;
+                    block++;
+                }
+            }
+            ckci_k_box_load(p, which, to, barrier, at);
+        }
+    };
+
+    static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m)
+    {
+        const int32_t lane = (int32_t)threadIdx.x % 32;
+        sender s(p, lane);
+        turn t = {0, 1};
+        ckci_k_tma_pieces piece(p);
+        CKCI_K_UNROLL(1)
+        while (piece.next()) {
+            s.start(piece);
+            CKCI_K_UNROLL(1)
+            for (int32_t step = piece.from; step < piece.to; step++) {
+                ckci_k_turns_await(&m.empty[t.stage], t.parity);
+                if (lane == 0) {
+                    ckci_k_turns_expect(&m.full[t.stage], STAGE);
+                }
+                if (lane < SLABS_A + SLABS_B) {
+                    s.send(step, m.stages + t.stage * STAGE, &m.full[t.stage]);
+                }
+                t.advance();
+            }
+        }
+    }
+
+    /* ---- The groups that multiply. */
+    const ckci_gpu_tma &p;
+    lds &m;
+    int32_t group; /* the same for all of a wave */
+    turn now;
+    alignas(16) float sum[MI][BN / 2], row_sum[SLABS_A][2];
+
+    CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room) : p(args), m(room)
+    {
+        group = (int32_t)threadIdx.x / 128;
+#if defined(__CUDA_ARCH__)
+        group = __shfl_sync(0xffffffffu, group, 0); /* so that compilers see it */
+#endif
+        now = {0, 0};
+    }
+
+    static CKCI_K_MEMBER int32_t lane()
+    {
+        return (int32_t)threadIdx.x % 32;
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < MI; i++) {
+            CKCI_K_UNROLL(128)
+            for (int j = 0; j < BN / 2; j++) {
+                sum[i][j] = 0;
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < SLABS_A; i++) {
+            row_sum[i][0] = row_sum[i][1] = 0;
+        }
+    }
+
+    /* All but COUNT steps are multiplied. */
+    template <int COUNT> static CKCI_K_MEMBER void wait()
+    {
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(COUNT) : "memory");
+#endif
+    }
+
+    CKCI_K_MEMBER void leave(int32_t stage)
+    {
+#if defined(__CUDA_ARCH__)
+        __syncwarp();
+#endif
+        if (lane() == 0) {
+            ckci_k_turns_arrive(&m.empty[stage]);
+        }
+    }
+
+    template <class T> CKCI_K_MEMBER void multiply()
+    {
+        const int32_t at = now.stage * STAGE;
+#if defined(__CUDA_ARCH__)
+        const uint32_t start = ckci_k_lds_address(m.stages);
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const int32_t a = at + group * MI * CKCI_TMA_BOX_BYTES + (ACROSS_A ? i * 2048 : i * 32);
+            const int32_t b = at + SECOND + (ACROSS_B ? i * 2048 : i * 32);
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < MI; j++) {
+#if defined(CKCI_SIMULATOR)
+                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * CKCI_TMA_BOX_BYTES, m.stages + b, BN, ACROSS_A,
+                                      ACROSS_B);
+#else
+                ckci_k_multiply_groups<T, BN, ACROSS_A, ACROSS_B>(
+                    sum[j], ckci_k_describe((start + (uint32_t)(a + j * CKCI_TMA_BOX_BYTES)) >> 4),
+                    ckci_k_describe((start + (uint32_t)b) >> 4));
+#endif
+            }
+        }
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+    }
+
+    /* Steps from .. to - 1. A stage is left one step after its products began. */
+    template <class T> CKCI_K_MEMBER void loop(int32_t from, int32_t to, int32_t column)
+    {
+        int32_t before = -1;
+        clear();
+        CKCI_K_UNROLL(1)
+        for (int32_t step = from; step < to; step++) {
+            ckci_k_turns_await(&m.full[now.stage], now.parity);
+            multiply<T>();
+            if constexpr (WEIGHT) {
+                if (sums_rows(column) && ((step - column) & (p.conv.bias_turns - 1)) == 0) {
+                    ckci_k_sum_slabs<T>(m.stages + now.stage * STAGE, row_sum);
+                }
+            }
+            wait<1>();
+            if (before >= 0) {
+                leave(before);
+            }
+            before = now.stage;
+            now.advance();
+        }
+        wait<0>();
+        if (before >= 0) {
+            leave(before);
+        }
+    }
+
+    CKCI_K_MEMBER bool sums_rows(int32_t column) const
+    {
+        return ckci_k_sums_rows(p.conv, column);
+    }
+
+    /* What D tensors of one number a channel add to a group's columns, to LDS. */
+    CKCI_K_MEMBER void prepare(int32_t column)
+    {
+        const ckci_gpu_target &o = p.conv.o;
+        if (WEIGHT || o.form != CKCI_FORM_LINEAR || o.partial) {
+            return;
+        }
+        CKCI_K_UNROLL(2)
+        for (int32_t i = (int32_t)threadIdx.x % 128; i < BN; i += 128) {
+            const int64_t channel = (int64_t)column * BN + i;
+            float shift = 0;
+            for (int32_t d = 0; d < o.adds && channel < p.conv.columns; d++) {
+                float more = 0;
+                const ckci_gpu_extra &v = o.d[d];
+                ckci_k_load_number(v.dtype, v.p + channel * v.stride[2] * ckci_k_size(v.dtype), more);
+                shift = fmaf(o.beta, more, shift);
+            }
+            m.vector[group * BN + i] = shift;
+        }
+    }
+
+    /* Where 64 columns begin, and how many of them exist: tap and input channel, or channel. */
+    struct columns {
+        int32_t tap, first, count;
+
+        CKCI_K_MEMBER columns(const ckci_gpu_tma &p, int32_t block)
+        {
+            tap = 0;
+            if constexpr (WEIGHT) {
+                tap = ckci_k_divide(block, p.by_blocks);
+                block -= tap * p.blocks;
+            }
+            first = block * CKCI_TMA_BOX;
+            count = tap < p.taps || !WEIGHT ? (WEIGHT ? p.conv.red : p.conv.columns) - first : 0;
+        }
+    };
+
+    /* Sums as f32 to [part][row][column]; more: added to what is there. Four lanes fill a sector. */
+    CKCI_K_MEMBER void finish_parts(const ckci_k_tma_pieces &s, bool more)
+    {
+        const ckci_gpu_conv &c = p.conv;
+        const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < SLABS_B; j++) {
+            const columns b(p, s.column * SLABS_B + j);
+            const int32_t column = lane() % 4 * 2;
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < MI; i++) {
+                const int32_t row = s.row * BM + (group * MI + i) * 64 + wave * 16 + lane() / 4;
+                float *to = (float *)c.o.partial + ((int64_t)s.part * c.rows + row) * c.columns +
+                            (WEIGHT ? b.tap * c.red : 0) + b.first + column;
+                CKCI_K_UNROLL(2)
+                for (int high = 0; high < 2; high++) {
+                    CKCI_K_UNROLL(8)
+                    for (int k = 0; k < 8 && row + 8 * high < c.rows; k++) {
+                        if (column + 8 * k < b.count) {
+                            float *two = to + (int64_t)(8 * high) * c.columns + 8 * k;
+                            const float x = sum[i][j * 32 + k * 4 + high * 2],
+                                        y = sum[i][j * 32 + k * 4 + high * 2 + 1];
+                            const ckci_k_uint2 before = more ? *(const ckci_k_uint2 *)two : ckci_k_uint2{0, 0};
+                            const ckci_k_uint2 after = {ckci_k_bits(ckci_k_float(before.x) + x),
+                                                        ckci_k_bits(ckci_k_float(before.y) + y)};
+                            *(ckci_k_uint2 *)two = after;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4])
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_stmatrix_x4(to, two);
+#else
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),
+                     "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
+                     : "memory");
+#endif
+    }
+
+    /* 64 x 64 sums, rounded, to the group's strip. LINEAR: alpha * sum + shift, between low and high. */
+    template <int LINEAR> CKCI_K_MEMBER void round(const float *d, const float *shift)
+    {
+        const ckci_gpu_target &o = p.conv.o;
+        const int32_t wave = (int32_t)threadIdx.x % 128 / 32, row = wave * 16 + lane() % 16;
+        CKCI_K_UNROLL(4)
+        for (int q = 0; q < 4; q++) { /* 16 columns each */
+            uint32_t two[4];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                float x[2] = {d[q * 8 + i * 2], d[q * 8 + i * 2 + 1]};
+                if constexpr (LINEAR) {
+                    const float *more = shift + q * 16 + i / 2 * 8 + lane() % 4 * 2;
+                    x[0] = fmaf(o.alpha, x[0], more[0]);
+                    x[1] = fmaf(o.alpha, x[1], more[1]);
+                    ckci_k_limit(o, x);
+                }
+                two[i] = ckci_k_two(o.t.dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
+            }
+            put_blocks(m.strip[group] + ckci_k_spot<128>(row, q * 2 + lane() / 16), two);
+        }
+    }
+
+    CKCI_K_MEMBER void finish(const ckci_k_tma_pieces &s)
+    {
+        const ckci_gpu_target &o = p.conv.o;
+        const bool first = threadIdx.x % 128 == 0;
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < SLABS_B; j++) {
+            const columns b(p, s.column * SLABS_B + j);
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < MI; i++) {
+                const int32_t row = s.row * BM + (group * MI + i) * 64;
+                if (b.count <= 0 || row >= p.conv.rows) {
+                    continue;
+                }
+                if (first) {
+                    ckci_k_boxes_read();
+                }
+                ckci_k_meet<128>(1 + group);
+                if (WEIGHT || o.form == CKCI_FORM_STORE) {
+                    round<0>(sum[i] + j * 32, nullptr);
+                } else {
+                    round<1>(sum[i] + j * 32, m.vector + group * BN + j * CKCI_TMA_BOX);
+                }
+                ckci_k_proxy_fence();
+                ckci_k_meet<128>(1 + group);
+                if (first) {
+                    const ckci_k_corner at = {b.first, WEIGHT ? b.tap : row, row, 0, 0, 0, 0, 0};
+                    ckci_k_box_store(p, m.strip[group], at);
+                }
+            }
+        }
+    }
+
+    /* Sums of rows of dout to their part; from there, if it is the only one, to dbias. */
+    CKCI_K_MEMBER void finish_rows(const ckci_k_tma_pieces &s, bool more, bool last)
+    {
+        const ckci_gpu_conv &c = p.conv;
+        const int32_t wave = (int32_t)threadIdx.x / 32, r = (int32_t)threadIdx.x;
+        if (!sums_rows(s.column)) {
+            return;
+        }
+        ckci_k_meet<256>(3);
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < SLABS_A; i++) {
+            m.vector[(wave * SLABS_A + i) * 64 + lane() * 2] = row_sum[i][0];
+            m.vector[(wave * SLABS_A + i) * 64 + lane() * 2 + 1] = row_sum[i][1];
+        }
+        ckci_k_meet<256>(3);
+        if (r < BM && s.row * BM + r < c.rows) {
+            float total = m.vector[r];
+            CKCI_K_UNROLL(8)
+            for (int i = 1; i < 8; i++) {
+                total += m.vector[i * BM + r];
+            }
+            const int32_t channel = s.row * BM + r;
+            float *to = (float *)c.bias.sums + ((int64_t)s.part * c.bias_turns + s.column) * c.rows + channel;
+            total = more ? *to + total : total;
+            *to = total;
+            if (last && c.bias.out) {
+                ckci_k_bias_put<float>(c.bias, channel, total);
+            }
+        }
+    }
+
+    /* A block's slot: sums as registers have them, of a thread each 16 bytes after those of its neighbour; row
+       sums behind them. */
+    CKCI_K_MEMBER ckci_k_uint4 *slot(int32_t block) const
+    {
+        return (ckci_k_uint4 *)(p.slots + (int64_t)block * CKCI_TMA_SLOT(BM, BN)) + threadIdx.x;
+    }
+
+    CKCI_K_MEMBER uint64_t *done(int32_t block) const
+    {
+        return (uint64_t *)(p.slots + (int64_t)p.workers * CKCI_TMA_SLOT(BM, BN)) + 2 * block + group;
+    }
+
+    /* Sums that another block finishes, to this one's slot. */
+    CKCI_K_MEMBER void put_apart()
+    {
+        ckci_k_uint4 *to = slot((int32_t)blockIdx.x);
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < MI; i++) {
+            CKCI_K_UNROLL(32)
+            for (int j = 0; j < BN / 8; j++) {
+                to[(i * (BN / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
+            }
+        }
+        if constexpr (WEIGHT) {
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < SLABS_A / 2; i++) {
+                to[(MI * (BN / 8) + i) * 256] = *(const ckci_k_uint4 *)&row_sum[2 * i][0];
+            }
+        }
+        ckci_k_publish<128>(done((int32_t)blockIdx.x), 1 + group);
+    }
+
+    /* And from the slots of those that have the tile's later steps, in their order. */
+    CKCI_K_MEMBER void add_apart(const ckci_k_tma_pieces &s)
+    {
+        int32_t block = (int32_t)blockIdx.x, past = s.end;
+        CKCI_K_UNROLL(1)
+        while (past < s.past) {
+            int32_t first;
+            block--;
+            s.range(block, first, past);
+            ckci_k_obtain<128>(done(block), 1 + group);
+            const ckci_k_uint4 *from = slot(block);
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < MI; i++) {
+                CKCI_K_UNROLL(32)
+                for (int j = 0; j < BN / 8; j++) {
+                    const ckci_k_uint4 v = ckci_k_load_others(from + (i * (BN / 8) + j) * 256);
+                    sum[i][4 * j] += ckci_k_float(v.x);
+                    sum[i][4 * j + 1] += ckci_k_float(v.y);
+                    sum[i][4 * j + 2] += ckci_k_float(v.z);
+                    sum[i][4 * j + 3] += ckci_k_float(v.w);
+                }
+            }
+            if constexpr (WEIGHT) {
+                CKCI_K_UNROLL(2)
+                for (int i = 0; i < SLABS_A / 2; i++) {
+                    const ckci_k_uint4 v = ckci_k_load_others(from + (MI * (BN / 8) + i) * 256);
+                    row_sum[2 * i][0] += ckci_k_float(v.x);
+                    row_sum[2 * i][1] += ckci_k_float(v.y);
+                    row_sum[2 * i + 1][0] += ckci_k_float(v.z);
+                    row_sum[2 * i + 1][1] += ckci_k_float(v.w);
+                }
+            }
+        }
+    }
+
+    template <class T> CKCI_K_MEMBER void multiply_all()
+    {
+        const int32_t chain = WEIGHT ? p.conv.chain / CKCI_TMA_BOX : 0;
+        ckci_k_tma_pieces s(p);
+        CKCI_K_UNROLL(1)
+        while (s.next()) {
+            int32_t from = s.from;
+            prepare(s.column);
+            CKCI_K_UNROLL(1)
+            for (;;) {
+                const int32_t to = chain && s.to - from > chain ? from + chain : s.to;
+                loop<T>(from, to, s.column);
+                if (s.late()) {
+                    put_apart();
+                    break;
+                }
+                if (s.early()) {
+                    add_apart(s);
+                }
+                if (p.conv.o.partial) {
+                    finish_parts(s, from > s.from);
+                } else {
+                    finish(s);
+                }
+                if constexpr (WEIGHT) {
+                    finish_rows(s, from > s.from, to >= s.to);
+                }
+                from = to;
+                if (from >= s.to) {
+                    break;
+                }
+            }
+        }
+        if (threadIdx.x % 128 == 0) {
+            ckci_k_boxes_read();
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_tma &p, lds &m)
+    {
+        if (threadIdx.x == 0) {
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < STAGES; i++) {
+                ckci_k_turns_begin(&m.full[i], 1);
+                ckci_k_turns_begin(&m.empty[i], 8);
+            }
+            ckci_k_turns_begun();
+        }
+        __syncthreads();
+        if (threadIdx.x >= 256) {
+            ckci_k_leave_registers<40>();
+            if (threadIdx.x < 288) {
+                send_all(p, m);
+            }
+            return;
+        }
+        ckci_k_take_registers<232>();
+        ckci_k_tma_tiles tiles(p, m);
+        if (CKCI_K_BF16(p.conv.a.compute == CKCONV_BF16)) {
+            tiles.template multiply_all<ckci_k_bf16>();
+        } else {
+            tiles.template multiply_all<ckci_k_f16>();
+        }
+    }
+};
+#endif
+
+/* The kernel. Code that is not for sm_90a has none, and says so by the threads that it takes. */
+template <int KIND, int BM, int BN> struct ckci_k_matrix_tma {
+#if defined(CKCI_SIMULATOR)
+    struct lds {
+    };
+
+    static void run(const ckci_gpu_tma &p, lds &)
+    {
+        typedef ckci_k_tma_tiles<KIND, BM, BN> tiles;
+        typedef typename tiles::lds room;
+        CKCI_K_LDS(room, m);
+        tiles::run(p, m);
+    }
+#elif defined(CKCI_K_MMA)
+    struct lds { /* on the host too, which does not know for what it was compiled */
+        alignas(1024) unsigned char bytes[CKCI_TMA_STAGES(BM + BN) * (BM + BN) * 128 + CKCI_TMA_TABLES];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_tma &p, lds &m)
+    {
+#if defined(CKCI_K_WGMMA)
+        typedef ckci_k_tma_tiles<KIND, BM, BN> tiles;
+        static_assert(sizeof(typename tiles::lds) <= sizeof m.bytes, "stages, strips, barriers");
+        tiles::run(p, *(typename tiles::lds *)m.bytes);
+#else
+        (void)p;
+        (void)m;
+#endif
+    }
+#else
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_tma &, lds &)
+    {
+    }
+#endif
+};
+
+#if defined(CKCI_K_WGMMA) && !defined(CKCI_SIMULATOR)
+template <int KIND, int BM, int BN> struct ckci_k_resident<ckci_k_matrix_tma<KIND, BM, BN>> {
+    enum { BLOCKS = 1 };
+};
+#elif defined(__CUDA_ARCH__) && !defined(__HIP__)
+template <int KIND, int BM, int BN> struct ckci_k_most_threads<ckci_k_matrix_tma<KIND, BM, BN>> {
+    enum { COUNT = 32 };
+};
+#endif
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -23239,7 +24227,11 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
 #endif
 extern "C" {
 #if defined(__CUDACC__) && !defined(CKCI_SIMULATOR) && !defined(__HIP__)
-#define CKCI_K_BOUNDS(THREADS, ...) __launch_bounds__(THREADS, (ckci_k_resident<__VA_ARGS__>::BLOCKS))
+#define CKCI_K_BOUNDS(THREADS, ...)                                                                          \
+    __launch_bounds__((THREADS) < ckci_k_most_threads<__VA_ARGS__>::COUNT                                    \
+                          ? (THREADS)                                                                        \
+                          : (ckci_k_most_threads<__VA_ARGS__>::COUNT),                                       \
+                      (ckci_k_resident<__VA_ARGS__>::BLOCKS))
 #elif defined(__HIP_DEVICE_COMPILE__)
 #define CKCI_K_BOUNDS(THREADS, ...)                                                                          \
     __launch_bounds__(THREADS) __attribute__((amdgpu_waves_per_eu(ckci_k_together<__VA_ARGS__>::WAVES)))
@@ -23325,15 +24317,30 @@ static const void *ckci_k_find(int32_t kernel, size_t *lds)
 #endif
 
 #if !defined(CKCI_SIMULATOR) && !defined(__HIP__) && !defined(__HIPCC__)
-/* Lets a kernel of the current device have more LDS than 48 KiB: always as much, other threads may launch it
-   now. A thread does so once; again: a device that was reset has forgotten it. */
-static ckci_gpu_error ckci_k_allow_lds(int32_t index, const void *kernel, size_t lds, int again)
+/* Has the current device a kernel of that name that is not empty? */
+static ckci_gpu_error ckci_k_is_there(const void *kernel, int threads)
 {
+    cudaFuncAttributes attributes;
+    const ckci_gpu_error status = cudaFuncGetAttributes(&attributes, kernel);
+    return status == cudaSuccess && attributes.maxThreadsPerBlock < threads ? cudaErrorNoKernelImageForDevice
+                                                                            : status;
+}
+
+/* Lets a kernel of the current device have more LDS than 48 KiB: always as much, other threads may launch it
+   now. A thread does so once; again: a device that was reset has forgotten it. Those that do not exist without
+   the instructions of sm_90a have as much. */
+static ckci_gpu_error ckci_k_allow_lds(const ckci_launch *l, const void *kernel, size_t lds, int again)
+{
+    const int32_t index = l->kernel;
     static thread_local uint64_t known[CKCI_KERNEL_COUNT]; /* a bit for each device */
     int most = (int)lds, current = 0, there = 0;
     ckci_gpu_error status = cudaGetDevice(&current);
     const uint64_t bit = current < 64 ? (uint64_t)1 << current : 0;
     if (status != cudaSuccess || (!again && (known[index] & bit) != 0)) {
+        return status;
+    }
+    status = l->takes == CKCI_ARGS_ckci_gpu_tma ? ckci_k_is_there(kernel, l->threads) : status;
+    if (status != cudaSuccess) {
         return status;
     }
     if (cudaDeviceGetAttribute(&there, cudaDevAttrMaxSharedMemoryPerBlockOptin, current) == cudaSuccess &&
@@ -23344,6 +24351,68 @@ static ckci_gpu_error ckci_k_allow_lds(int32_t index, const void *kernel, size_t
     known[index] |= status == cudaSuccess ? bit : 0;
     return status;
 }
+
+/* What the TMA reads of a box. Functions of the driver are found by the runtime, so that nobody has to link
+   the driver. */
+#if CUDART_VERSION >= 12050
+static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
+{
+    typedef CUresult (*rows_function)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                                      const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                                      const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                      CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    typedef CUresult (*pixels_function)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                                        const cuuint64_t *, const cuuint64_t *, const int *, const int *,
+                                        cuuint32_t, cuuint32_t, const cuuint32_t *, CUtensorMapInterleave,
+                                        CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    static thread_local void *rows, *pixels;
+    cudaDriverEntryPointQueryResult result;
+    ckci_gpu_error status = cudaSuccess;
+    if (!rows) {
+        status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &rows, 12000, cudaEnableDefault,
+                                                  &result);
+    }
+    if (!pixels && status == cudaSuccess) {
+        status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2col", &pixels, 12000,
+                                                  cudaEnableDefault, &result);
+    }
+    if (status != cudaSuccess || !rows || !pixels) {
+        return status != cudaSuccess ? status : cudaErrorNotSupported;
+    }
+    cuuint64_t len[5], pitch[4];
+    cuuint32_t step[5] = {1, 1, 1, 1, 1}, box[3] = {CKCI_TMA_BOX, CKCI_TMA_BOX, CKCI_TMA_BOX};
+    for (int32_t i = 0; i < b->rank; i++) {
+        len[i] = (cuuint64_t)b->len[i];
+        if (i > 0) {
+            pitch[i - 1] = (cuuint64_t)(2 * b->stride[i]);
+        }
+    }
+    CUtensorMap *map = (CUtensorMap *)(void *)to;
+    void *p = (void *)(uintptr_t)b->p;
+    CUresult code;
+    if (b->pixels) {
+        for (int32_t i = 0; i < b->rank - 2; i++) {
+            step[1 + i] = (cuuint32_t)b->step[i];
+        }
+        code = ((pixels_function)pixels)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch,
+                                         b->low, b->high, CKCI_TMA_BOX, CKCI_TMA_BOX, step,
+                                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    } else {
+        box[1] = b->rank == 3 ? 1 : CKCI_TMA_BOX;
+        code = ((rows_function)rows)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, box,
+                                     step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                     CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    }
+    return code == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+#else
+static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *, uint64_t *)
+{
+    return cudaErrorNotSupported;
+}
+#endif
 
 static ckci_gpu_error ckci_k_start(const ckci_launch *l, int after, const void *kernel, size_t lds,
                                    ckci_gpu_stream stream)
@@ -23392,6 +24461,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
         ARGS args;                                                                                           \
         memcpy(&args, &l->a, sizeof args);                                                                   \
         sim_block.lds_used = (size_t)l->lds;                                                                 \
+        sim_in_order = l->takes == CKCI_ARGS_ckci_gpu_tma && l->a.tma.share > 0;                             \
         return sim_launch_named<const ARGS>("ckconv_k_" #NAME, ckconv_k_##NAME, args, l->grid, l->threads,   \
                                             l->cluster, stream);                                             \
     }
@@ -23410,19 +24480,54 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
     void *args[1] = {(void *)(uintptr_t)&l->a};
     return hipLaunchKernel(kernel, dim3((unsigned)l->grid), dim3((unsigned)l->threads), args, lds, stream);
 #else
+    ckci_launch mapped;
+    if (l->takes == CKCI_ARGS_ckci_gpu_tma) {
+        mapped = *l;
+        for (int i = 0; i < 3; i++) {
+            const ckci_gpu_box *box = &l->a.tma.box[i];
+            const ckci_gpu_error bad = box->rank ? ckci_k_map_box(box, mapped.a.tma.map[i]) : cudaSuccess;
+            if (bad != cudaSuccess) {
+                return bad;
+            }
+        }
+        l = &mapped;
+    }
     const int large = lds > 49152;
     const size_t most = lds;
-    ckci_gpu_error status = large ? ckci_k_allow_lds(l->kernel, kernel, most, 0) : cudaSuccess;
+    ckci_gpu_error status = large ? ckci_k_allow_lds(l, kernel, most, 0) : cudaSuccess;
     lds = l->lds > 0 ? (size_t)l->lds : lds; /* what is left serves as cache */
     status = status == cudaSuccess ? ckci_k_start(l, after, kernel, lds, stream) : status;
     if (status == cudaErrorInvalidValue && large) {
         (void)cudaGetLastError();
-        status = ckci_k_allow_lds(l->kernel, kernel, most, 1);
+        status = ckci_k_allow_lds(l, kernel, most, 1);
         status = status == cudaSuccess ? ckci_k_start(l, after, kernel, lds, stream) : status;
     }
     return status;
 #endif
 #endif
+}
+
+/* Has this build code for the current device that its instructions are all in: sm_90a, where that is sm_90? */
+static int ckci_k_all_instructions()
+{
+#if !defined(CKCI_SIMULATOR) && !defined(__HIP__) && !defined(__HIPCC__)
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...)                                                       \
+    {CKCI_ARGS_##ARGS == CKCI_ARGS_ckci_gpu_tma && CKCI_KEEP_##KEEP, THREADS},
+    static const struct {
+        int here, threads;
+    } table[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+    for (int32_t i = 0; i < CKCI_KERNEL_COUNT; i++) {
+        size_t lds;
+        if (table[i].here && ckci_k_is_there(ckci_k_find(i, &lds), table[i].threads) != cudaSuccess) {
+            (void)cudaGetLastError();
+            return 0;
+        } else if (table[i].here) {
+            return 1;
+        }
+    }
+#endif
+    return 1;
 }
 #endif
 

@@ -438,7 +438,7 @@ typedef struct ckconv_device {
     int32_t ordinal;       /* GPU number */
     char arch[16];         /* "x86_64", "gfx942", "sm_90", ... */
     int32_t threads;       /* CPU: threads to plan for; 0: 1 */
-    int32_t features;      /* CPU: CKCONV_CPU_... that may be used */
+    int32_t features;      /* CPU: CKCONV_CPU_... that may be used; GPU: 0 or CKCONV_GPU_NO_SM90A */
     int32_t wave_size;     /* GPU: 32 or 64 */
     int32_t compute_units; /* GPU */
     int32_t lds_bytes;     /* GPU: LDS (shared memory) per block, 48 KiB or more */
@@ -459,7 +459,8 @@ enum { CKCONV_DEVICE_CPU = 0, CKCONV_DEVICE_AMD = 1, CKCONV_DEVICE_NVIDIA = 2 };
 enum {
     CKCONV_CPU_AVX2 = 1,       /* with FMA */
     CKCONV_CPU_AVX512 = 2,     /* F, with FMA */
-    CKCONV_CPU_AVX512_BF16 = 4 /* its dot products; with CKCONV_CPU_AVX512 */
+    CKCONV_CPU_AVX512_BF16 = 4, /* its dot products; with CKCONV_CPU_AVX512 */
+    CKCONV_GPU_NO_SM90A = 8     /* sm_90: kernels were compiled for sm_90 or before, not for sm_90a */
 };
 
 /* What the caller wants of the planner. NULL or all zero: the best plan for the device. */

@@ -70,6 +70,7 @@ extern "C" {
 #include "gpu/near.h"
 #include "gpu/stem.h"
 #include "gpu/pointwise.h"
+#include "gpu/tma.h"
 #include "gpu/matrix_weight.h"
 #include "gpu/sums.h"
 #include "gpu/tile.h"

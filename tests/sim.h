@@ -121,6 +121,7 @@ static int sim_fail_event, sim_events, sim_fail_elapsed;
 static simError_t sim_last_error;
 static sim_order_kind sim_order_of_threads;
 static int sim_configured, sim_ordinal, sim_in_kernel;
+static int sim_in_order; /* the next launch has blocks that wait for those of lower numbers */
 static uint64_t sim_random;
 
 [[noreturn]] __attribute__((format(printf, 1, 2))) static inline void sim_die(const char *format, ...)
@@ -536,6 +537,9 @@ static struct {
     int thread;        /* that runs */
     int runnable;      /* threads new or ready, but for the one that runs */
     int at_barrier[SIM_CLUSTER], at_group[SIM_CLUSTER][SIM_BLOCK / 128], at_cluster, done;
+    int at_some[SIM_CLUSTER][16];   /* named barriers */
+    uint64_t some[SIM_CLUSTER][16]; /* waves that are at them */
+    int polls;                      /* waits for turns that were in vain, since something changed */
     int position; /* in order: where to look for the next thread */
     sim_fiber *launcher, *running, *previous;
     int fibers, spare; /* made; idle ones, on a stack of their own */
@@ -827,6 +831,89 @@ __attribute__((noinline, unused)) static void sim_group_barrier(int group)
 {
     const int block = sim_block.thread / sim_block.block_threads;
     sim_barrier(&sim_block.at_group[block][group], block * sim_block.block_threads + group * 128, 128);
+}
+
+/* bar.sync of `count` threads, whole waves, whichever come. */
+__attribute__((noinline, unused)) static void sim_some_meet(int barrier, int count)
+{
+    const int block = sim_block.thread / sim_block.block_threads, first = block * sim_block.block_threads;
+    sim_block.some[block][barrier] |= (uint64_t)1 << (sim_block.thread - first) / sim_block.wave_size;
+    sim_block.state[sim_block.thread] = SIM_AT_BARRIER;
+    if (++sim_block.at_some[block][barrier] == count) {
+        for (int i = 0; i < sim_block.block_threads; i++) {
+            if ((sim_block.some[block][barrier] >> i / sim_block.wave_size & 1) != 0) {
+                sim_block.state[first + i] = SIM_READY;
+                sim_block.runnable++;
+            }
+        }
+        sim_block.at_some[block][barrier] = 0;
+        sim_block.some[block][barrier] = 0;
+        sim_block.position = 0;
+    }
+    sim_wait();
+}
+
+/* mbarrier: arrivals of a turn, those that are missing, bytes that are missing, and the turn's parity. */
+struct sim_turns {
+    int32_t bytes;
+    uint32_t arrivals : 8, missing : 8, parity : 1, begun : 8;
+};
+static_assert(sizeof(sim_turns) == 8, "as much as an mbarrier");
+
+static inline void sim_turns_begin(uint64_t *barrier, int arrivals)
+{
+    const sim_turns t = {0, (uint32_t)arrivals, (uint32_t)arrivals, 0, 0x5a};
+    memcpy(barrier, &t, sizeof t);
+}
+
+static inline void sim_turns_change(uint64_t *barrier, int arrivals, int bytes)
+{
+    sim_turns t;
+    memcpy(&t, barrier, sizeof t);
+    if (t.begun != 0x5a || (int)t.missing < arrivals) {
+        sim_die("an mbarrier that was not begun, or that more arrive at than it has room for");
+    }
+    t.missing -= (uint32_t)arrivals & 0xff;
+    t.bytes += bytes;
+    if (t.missing == 0 && t.bytes == 0) {
+        t.missing = t.arrivals;
+        t.parity ^= 1;
+    }
+    memcpy(barrier, &t, sizeof t);
+    sim_block.polls = 0;
+}
+
+/* One arrives, and so many bytes are expected; and those come. */
+static inline void sim_turns_arrive(uint64_t *barrier, int bytes)
+{
+    sim_turns_change(barrier, 1, bytes);
+}
+
+static inline void sim_turns_bytes(uint64_t *barrier, int bytes)
+{
+    sim_turns_change(barrier, 0, -bytes);
+}
+
+/* Others run until the turn of that parity has ended. */
+__attribute__((noinline, unused)) static void sim_turns_await(const uint64_t *barrier, uint32_t parity)
+{
+    for (;;) {
+        sim_turns t;
+        memcpy(&t, barrier, sizeof t);
+        if (t.begun != 0x5a) {
+            sim_die("an mbarrier that was not begun");
+        }
+        if (t.parity != parity) {
+            sim_block.polls = 0;
+            return;
+        }
+        if (++sim_block.polls > 64 * SIM_THREADS) {
+            sim_die("threads wait for the turn of an mbarrier that does not end");
+        }
+        sim_block.state[sim_block.thread] = SIM_READY;
+        sim_block.runnable++;
+        sim_wait();
+    }
 }
 
 __attribute__((noinline, unused)) static void sim_cluster_barrier()
@@ -1373,22 +1460,33 @@ static inline void sim_ldmatrix_x4_trans(void *registers, const void *row, int l
     sim_ldmatrix(registers, row, 1, line);
 }
 
-/* stmatrix.x4.trans: the opposite. */
-static inline void sim_stmatrix_x4_trans(void *row, const void *registers, int line = __builtin_LINE())
+/* stmatrix.x4: the opposite. */
+static inline void sim_stmatrix(void *row, const void *registers, int transposed, int line)
 {
     uint64_t bits = (uint64_t)(uintptr_t)row;
     if (bits % 16 != 0) {
         sim_die("stmatrix: a row is not aligned to 16 bytes (line %d)", line);
     }
-    const unsigned turn = sim_meet(bits, 0, (uint64_t)52 << 8, line);
+    const unsigned turn = sim_meet(bits, 0, (uint64_t)(52 + 2 * transposed) << 8, line);
     const int lane = sim_block.thread % 32, first = sim_block.thread - lane;
     for (int m = 0; m < 4; m++) {
         for (int i = 0; i < 2; i++) {
-            const uint64_t to =
-                sim_block.deposit[turn][first + m * 8 + lane % 4 * 2 + i] + (uint64_t)(2 * (lane / 4));
+            const int along = lane % 4 * 2 + i, down = transposed ? along : lane / 4;
+            const uint64_t to = sim_block.deposit[turn][first + m * 8 + down] +
+                                (uint64_t)(2 * (transposed ? lane / 4 : along));
             memcpy((void *)(uintptr_t)to, (const unsigned char *)registers + 4 * m + 2 * i, 2);
         }
     }
+}
+
+static inline void sim_stmatrix_x4(void *row, const void *registers, int line = __builtin_LINE())
+{
+    sim_stmatrix(row, registers, 0, line);
+}
+
+static inline void sim_stmatrix_x4_trans(void *row, const void *registers, int line = __builtin_LINE())
+{
+    sim_stmatrix(row, registers, 1, line);
 }
 
 /* An element of a 128-byte swizzled operand of wgmma, `minor` along its contiguous side: address bits 4 to 6
@@ -1517,6 +1615,8 @@ static inline void sim_run_block()
     sim_block.runnable = threads;
     memset(sim_block.at_barrier, 0, sizeof sim_block.at_barrier);
     memset(sim_block.at_group, 0, sizeof sim_block.at_group);
+    memset(sim_block.at_some, 0, sizeof sim_block.at_some);
+    memset(sim_block.some, 0, sizeof sim_block.some);
     sim_block.at_cluster = sim_block.done = sim_block.position = 0;
     sim_block.lds_fresh = 0;
     sim_switch(sim_fiber_for(sim_next()));
@@ -1566,11 +1666,13 @@ static inline simError_t sim_launch_named(const char *name, void (*kernel)(A), c
     threadIdx = blockIdx = {0, 0, 0};
     sim_in_kernel = 1;
     for (int64_t block = 0; block < grid_x; block += cluster) {
-        sim_block.first = (uint32_t)(sim_order_of_threads == SIM_REVERSE ? grid_x - cluster - block : block);
+        sim_block.first = (uint32_t)(sim_order_of_threads == SIM_REVERSE && !sim_in_order
+                                         ? grid_x - cluster - block
+                                         : block);
         sim_run_block();
         sim_check_lds();
     }
-    sim_in_kernel = 0;
+    sim_in_kernel = sim_in_order = 0;
     sim_block.lds_fresh = 0;
     return simSuccess;
 }

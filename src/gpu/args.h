@@ -43,6 +43,13 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables *
 #define CKCI_BACK_ANY(COLUMNS) ((COLUMNS) >= 128)
 /* Tiles of bwd_weight that add up the pieces of a long sum in registers, of which they have some to spare. */
 #define CKCI_MATRIX_FAR(SIZE, ROWS, COLUMNS) ((SIZE) == 2 && (ROWS) == 32 && (COLUMNS) == 128)
+/* Steps of a tile that LDS holds where the TMA brings them (sm_90a), of operands with so many rows together;
+   beside them, bytes of what else a block has there. */
+#define CKCI_TMA_STAGES(ROWS) ((232448 - CKCI_TMA_TABLES) / 128 / (ROWS))
+/* bytes of a block's sums, and of its sums of rows, that another finishes */
+#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS) * 4 + (ROWS) * 32)
+#define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
+enum { CKCI_TMA_TABLES = 25600, CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -303,6 +310,36 @@ typedef struct ckci_gpu_conv {
         ckci_gpu_order order;
     } as;
 } ckci_gpu_conv;
+
+/* A tensor of two-byte numbers whose boxes, 64 rows of 64 numbers, the tensor memory accelerator (TMA, sm_90a)
+   moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels: channels,
+   up to three axes of a space (x first), images; rows of a box are those that neighbouring positions of a
+   convolution read at its first tap, along each axis from `low` on (negative: padding) in steps of `step`;
+   `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
+typedef struct ckci_gpu_box {
+    const unsigned char *p;
+    int64_t len[5], stride[5]; /* in numbers; stride[0] is 1 */
+    int32_t rank, pixels;
+    int32_t low[3], high[3], step[3];
+} ckci_gpu_box;
+
+/* A convolution whose tiles the TMA brings: kernels/matrix/tma.h. conv: the same for fragments. map: what the
+   TMA has of the boxes, made when it is launched. */
+typedef struct ckci_gpu_tma {
+    ckci_gpu_conv conv;
+    ckci_gpu_box box[3];         /* rows' operand, columns', what is written (rank 0: not by the TMA) */
+    int32_t tiles, work, workers; /* tiles of one part, of all; blocks that take them in turns */
+    int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
+    int32_t share, share_rest;    /* steps of a block; blocks with one more; 0, 0: none are shared */
+    unsigned char *slots;         /* sums of a block that another finishes; behind all slots a word for each group
+                                     of waves, CKCI_TMA_DONE when they are there */
+    int32_t steps;                /* of all parts of a tile */
+    int32_t taps, blocks;         /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
+    ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
+#if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
+    __align__(64) uint64_t map[3][16];
+#endif
+} ckci_gpu_tma;
 
 /* Rows of halves in LDS: where the first plane lies, bytes from row to row and from channel to channel. vec:
    16: a piece is eight channels of two positions, else so many positions of a row. */

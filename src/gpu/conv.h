@@ -255,6 +255,26 @@ CKCI_FN void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
     ckci_set_form(o);
 }
 
+/* Do all positions of t, its batch included, follow each other at one distance? *pitch: that distance; of a
+   single position any that is aligned as channels are. */
+CKCI_FN int ckci_even_positions(const ckci_tensor *t, int64_t *pitch)
+{
+    static const int axes[4] = {5, 4, 3, 1};
+    int64_t next = 0;
+    for (int i = 0; i < 4; i++) {
+        const int axis = axes[i];
+        if (t->len[axis] > 1) {
+            if (next != 0 && t->stride[axis] != next) {
+                return 0;
+            }
+            *pitch = next == 0 ? t->stride[axis] : *pitch;
+            next = ckci_saturating_mul(t->stride[axis], t->len[axis]);
+        }
+    }
+    *pitch = next == 0 ? t->len[2] : *pitch;
+    return 1;
+}
+
 /* Everything that does not depend on the kernel. The caller has checked ckci_gpu_takes. */
 CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 {
@@ -375,7 +395,8 @@ CKCI_FN int ckci_packs(const ckci_launch *l)
    there. */
 CKCI_FN int ckci_writes_target(const ckci_launch *l)
 {
-    return l->takes == CKCI_ARGS_ckci_gpu_conv || l->takes == CKCI_ARGS_ckci_gpu_depth;
+    return l->takes == CKCI_ARGS_ckci_gpu_conv || l->takes == CKCI_ARGS_ckci_gpu_tma ||
+           l->takes == CKCI_ARGS_ckci_gpu_depth;
 }
 
 /* An emitter that checks the launches of a plan and counts them. mid: they are to write mid. */

@@ -32,6 +32,8 @@ typedef struct ckci_matrix {
     int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
     int32_t bias;      /* bwd_weight: tiles sum dbias, too */
+    int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
+    unsigned char *slots;
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
     const ckci_gpu_tile *tile;
@@ -413,7 +415,8 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
                   : type == CKCONV_F32 || type == CKCONV_TF32 ? CKCI_TILE_SINGLE
                   : type == CKCONV_I8                         ? CKCI_TILE_WHOLE
                                                               : CKCI_TILE_HALF;
-    if (type == 0 || tile->form != own || (type == CKCONV_F32 && !mfma)) {
+    const int tma = tile->form == CKCI_TILE_TMA;
+    if (type == 0 || (tma ? CKCI_TILE_HALF : tile->form) != own || (type == CKCONV_F32 && !mfma)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "these matrix tiles compute in %s, not in %s and %s",
                          tile->form == CKCI_TILE_DOUBLE  ? "f64"
                          : tile->form == CKCI_TILE_WHOLE ? "i8"
@@ -421,6 +424,12 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
                          : mfma                          ? "f32 and tf32"
                                                          : "tf32",
                          ckconv_dtype_name(a), ckconv_dtype_name(b));
+    }
+    if (tma && (ckci_matrix_unit(device) != CKCI_UNIT_WGMMA || p->g != 1 ||
+                (device->features & CKCONV_GPU_NO_SM90A) != 0)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "tiles that the TMA brings are for sm_90a and one group; here it is %s%s and %lld",
+                         device->arch, device->features ? " (without the a)" : "", CKCI_LL(p->g));
     }
     if (type == CKCONV_F64 && ckci_matrix_unit(device) == CKCI_UNIT_CDNA1) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the matrix unit of %s has no f64", device->arch);
@@ -443,7 +452,9 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = own == CKCI_TILE_SINGLE || own == CKCI_TILE_DOUBLE ? 1 : ckci_matrix_merge(p);
     m->tile = tile;
-    int64_t lds = ckci_matrix_asks(device, p->op, m->tile->rows, m->tile->columns);
+    const int32_t rows = tile->rows + tile->columns;
+    int64_t lds = tma ? (int64_t)CKCI_TMA_STAGES(rows) * 128 * rows + CKCI_TMA_TABLES
+                      : ckci_matrix_asks(device, p->op, m->tile->rows, m->tile->columns);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
                          CKCI_LL(lds), device->arch, (int)device->lds_bytes);
@@ -462,6 +473,14 @@ CKCI_FN int64_t ckci_matrix_blocks(const ckconv_device *device, ckconv_op op, in
                                                                : 49152) /
                    (tile_m * tile_n);
     return ckci_max(ckci_min(ckci_min(lds, sums), 3), 1);
+}
+
+/* The same of m's tile. */
+CKCI_FN int64_t ckci_matrix_side(const ckconv_device *device, const ckci_matrix *m)
+{
+    return m->tile->form == CKCI_TILE_TMA
+               ? 1
+               : ckci_matrix_blocks(device, m->conv.op, m->tile->rows, m->tile->columns);
 }
 
 /* Can groups of waves multiply there (wgmma)? In types of two bytes. */
@@ -508,16 +527,80 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
     return filled < 1 ? 1 / filled : 1;
 }
 
+/* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it stores
+   what it has. */
+CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
+{
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    const int weight = m->conv.op == CKCONV_BWD_WEIGHT;
+    const double units = (double)ckci_max(device->compute_units, 1), share = (double)blocks / units;
+    const double size = (double)m->tile->rows * m->tile->columns, rounds = share > 16 ? share : ceil(share);
+    double once = size * (weight ? .09 : .06) * rates.bytes;
+    if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
+        once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
+    }
+    return 1700 * rates.round + rounds * (once + red / 64 * size * .022 * m->tile->slow[0] * rates.matrix);
+}
+
+/* Tiles that blocks of the TMA take whole, where they share the steps of others: of those there are between one
+   and two rounds, so that few have sums from more than two blocks. */
+CKCI_FN int64_t ckci_tma_whole(const ckconv_device *device, int64_t tiles)
+{
+    const int64_t units = ckci_max(device->compute_units, 1);
+    return ckci_max(tiles / units - 1, 0) * units;
+}
+
+/* The same where they do; `steps`: of a tile. More than anything where that cannot be, or one sum would come
+   from many blocks. */
+CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                    int64_t steps)
+{
+    const int64_t units = ckci_max(device->compute_units, 1), whole = ckci_tma_whole(device, tiles);
+    const int64_t all = (tiles - whole) * steps, share = ckci_ceil_div(all, units);
+    const int64_t others = share < steps ? ckci_ceil_div(steps, share) : 1; /* that have a part of a tile */
+    const double size = (double)m->tile->rows * m->tile->columns;
+    if (tiles % units == 0 || all / units < 4 || others > 3 || all > INT32_MAX ||
+        (m->conv.op == CKCONV_BWD_WEIGHT && ckci_min(steps, share) * CKCI_TMA_BOX > CKCI_SUM_WHOLE)) {
+        return 1e300;
+    }
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    const double step = size * .022 * m->tile->slow[0] * rates.matrix, once = size * .06 * rates.bytes;
+    return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) + (double)share * step +
+           ceil((double)share / (double)steps) * once + 500 * rates.round +
+           size * .09 * (double)(1 + others) * rates.bytes;
+}
+
+/* If that takes less time, and slots have room. */
+CKCI_FN int ckci_tma_shares(const ckconv_device *device, ckci_matrix *m, int64_t tiles, int64_t steps,
+                            int64_t limit, unsigned char *ws, double *cost)
+{
+    const int64_t units = ckci_max(device->compute_units, 1), before = m->bytes;
+    const double time = ckci_tma_shares_cost(device, m, tiles, steps);
+    if (!(time < *cost)) {
+        return 0;
+    }
+    if (ckci_matrix_take(m, units * (CKCI_TMA_SLOT(m->tile->rows, m->tile->columns) + 16), limit, ws, &m->slots,
+                         NULL) != CKCONV_OK) {
+        m->bytes = before;
+        return 0;
+    }
+    m->shares = 1;
+    *cost = time;
+    return 1;
+}
+
 /* Time on m's matrix unit. Rounds of blocks that run side by side; each takes nanoseconds to begin and write
    its sums, fewer where a block goes from one tile into the next, and for 64 places of the reduction: what
    ckci_matrix_slow says for two bytes each. NVIDIA multiplies f64 at the rate of eight bytes; AMD's rates are
    in the table of figures. */
 CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
+    if (m->tile->form == CKCI_TILE_TMA) {
+        return ckci_tma_cost(device, m, blocks, red);
+    }
     int amd = device->kind != CKCONV_DEVICE_NVIDIA;
     ckconv_op op = m->conv.op;
-    double side = (double)ckci_matrix_blocks(device, op, m->tile->rows, m->tile->columns),
-           units = device->compute_units;
+    double side = (double)ckci_matrix_side(device, m), units = device->compute_units;
     const ckci_rates rates = ckci_device_rates(device, m->type);
     double slow = ckci_matrix_slow(device, m, rates.thirst), size = (double)m->tile->rows * m->tile->columns;
     units = units < 1 ? 1 : units;
@@ -591,9 +674,7 @@ CKCI_FN void ckci_matrix_order(const ckconv_device *device, ckci_matrix *m)
 CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 {
     ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t side = ckci_matrix_blocks(device, m->conv.op, m->tile->rows, m->tile->columns) *
-                   device->compute_units,
-            space = 1, reach = 0;
+    int64_t side = ckci_matrix_side(device, m) * device->compute_units, space = 1, reach = 0;
     for (int i = 3; i < 6; i++) {
         space = ckci_saturating_mul(space, ckci_max(k->o.t.len[i], 1));
         reach = ckci_saturating_add(reach, ckci_saturating_mul(k->o.t.len[i], k->o.t.stride[i]));
@@ -616,10 +697,12 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
                                unsigned char *ws, double *cost)
 {
     ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t tiles = m->l.grid, best = 1, stream = k->stream;
+    int64_t tiles = m->l.grid, best = 1, stream = k->stream, before = m->bytes;
     int64_t numbers = ckci_saturating_mul(ckci_saturating_mul(k->g, k->rows), k->columns);
     const int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
+    const int shares = m->tile->form == CKCI_TILE_TMA && k->phases == 1 &&
+                       ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost);
     if (k->phases != 1 || k->columns % 8 != 0 || m->type == CKCONV_I8 || m->type == CKCONV_F64 ||
         tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX) {
         return;
@@ -629,11 +712,13 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         int64_t bytes = split * numbers * 4;
         double time = ckci_matrix_cost(device, m, tiles * split, red / (double)split) +
                       ckci_move_cost(device, (nvidia ? 3 : 1) * (double)bytes);
-        if (ckci_saturating_add(m->bytes, ckci_ceil_div(bytes, 256) * 256) <= limit && time < *cost) {
+        if (ckci_saturating_add(before, ckci_ceil_div(bytes, 256) * 256) <= limit && time < *cost) {
             *cost = time;
             best = split;
         }
     }
+    m->bytes = best > 1 ? before : m->bytes;
+    m->shares = best > 1 ? 0 : shares;
     if (best == 1 || ckci_matrix_take(m, best * numbers * 4, limit, ws, &k->o.partial, NULL) != CKCONV_OK) {
         k->stream = (int32_t)stream;
         return;
@@ -713,6 +798,8 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
            ckci_gpu_takes(image, NULL) == CKCONV_OK;
 }
 
+CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, ckconv_error *err);
+
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
                                          unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
@@ -736,7 +823,8 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile->rows / positions + 2, beyond, err));
     int as_is = m->merge == 1 && red == before;
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
-    int one = c->filter[0] * c->filter[1] * c->filter[2] == 1;
+    const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
+    int one = taps == 1;
     int32_t ranges;
     CKCI_TRY(ckci_matrix_taps(c, &ranges, err));
     int direct = ckci_matrix_direct(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
@@ -780,7 +868,11 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
         ckci_set_form(&k->o);
     }
     k->ranges = ranges;
-    ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
+    const int tma = tile->form == CKCI_TILE_TMA;
+    if (tma && back && !across) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the TMA reads weights of bwd_data as they are");
+    }
+    ckci_set_kernel(&m->l, across && !tma ? tile->back : tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
@@ -793,11 +885,13 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
-    *cost = ckci_matrix_cost(device, m, m->l.grid, ckci_reduction(k, (double)red));
-    ckci_matrix_parts(device, m, ckci_reduction(k, (double)red), limit, ws, cost);
+    const double places = tma ? (double)taps * (double)ckci_ceil_div(red, CKCI_TMA_BOX) * CKCI_TMA_BOX
+                              : ckci_reduction(k, (double)red);
+    *cost = ckci_matrix_cost(device, m, m->l.grid, places);
+    ckci_matrix_parts(device, m, places, limit, ws, cost);
     *cost += m->packing;
     ckci_matrix_workers(device, m);
-    return CKCONV_OK;
+    return tma ? ckci_matrix_tma(device, m, err) : CKCONV_OK;
 }
 
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */

@@ -6,6 +6,7 @@
   workspace before.
 */
 #pragma once
+#include "gpu/tma.h"
 #include "gpu/bias.h"
 #include "gpu/near.h"
 
@@ -27,11 +28,11 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
 {
     const ckci_conv *c = &m->conv;
     int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
-    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile->rows, m->tile->columns) *
+    int64_t side = ckci_matrix_side(device, m) *
                    device->compute_units;
     int64_t bytes = ckci_saturating_mul(2, ckci_count(&c->t[CKCI_IN]) + ckci_count(&c->t[CKCI_OUT]));
     memset(share, 0, sizeof *share);
-    if (!ckci_matrix_grouped(device, m) || m->merge > 1 || m->whole || side < 1 || side > items ||
+    if (!ckci_matrix_grouped(device, m) || m->tile->form == CKCI_TILE_TMA || m->merge > 1 || m->whole || side < 1 || side > items ||
         items > INT32_MAX || bytes > 32000000 ||
         (c->c * c->filter[0] * c->filter[1] * c->filter[2]) % 4 != 0) {
         return 1e300;
@@ -67,7 +68,7 @@ CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
-    int64_t side = ckci_matrix_blocks(device, CKCONV_BWD_WEIGHT, m->tile->rows, m->tile->columns) *
+    int64_t side = ckci_matrix_side(device, m) *
                    ckci_max(device->compute_units, 1);
     int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 6;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
@@ -252,7 +253,7 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "images as taps take no epilogue");
     }
     int64_t tiles = m->l.grid, least = ckci_ceil_div(positions, CKCI_SUM_WHOLE);
-    int64_t side = ckci_matrix_blocks(device, c->op, m->tile->rows, m->tile->columns) *
+    int64_t side = ckci_matrix_side(device, m) *
                    ckci_max(device->compute_units, 1);
     *cost = 1e300;
     for (int64_t rounds = 0; rounds <= 8 && bytes / 4 <= INT32_MAX; rounds++) {
@@ -351,13 +352,21 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     }
     ckci_set_kernel(&m->l, tile->kernel);
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows);
-    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
+    const int tma = tile->form == CKCI_TILE_TMA;
+    k->tiles_n = (int32_t)ckci_ceil_div(tma ? ckci_tma_columns(c) : k->columns, m->tile->columns);
     k->by_phases = ckci_make_divisor(c->g);
     int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), c->g);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g, p->k),
                                       p->c * p->filter[0] * p->filter[1] * p->filter[2]);
     int64_t split = split_k, bytes = ckci_saturating_mul(one, m->type == CKCONV_F64 ? 8 : 4);
     int64_t least = m->whole ? ckci_ceil_div(positions, CKCI_WHOLE_PART) : 1;
+    if (split == 0 && tma) {
+        split = ckci_matrix_split(device, m, tiles, positions, bytes, limit - m->bytes);
+        *cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
+                ckci_sums_cost(device, split, bytes);
+        split = ckci_tma_shares(device, m, tiles, ckci_ceil_div(positions, CKCI_TMA_BOX), limit, ws, cost) ? 1
+                                                                                                          : 0;
+    }
     if (split == 0) {
         int64_t room = (limit - m->bytes) / ckci_max(bytes, 1);
         split = ckci_matrix_split(device, m, tiles, positions, bytes, limit - m->bytes);
@@ -372,7 +381,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
             "%d)",
             (int)CKCI_WHOLE_PART, CKCI_LL(least), CKCI_LL(split), (int)CKCI_MOST_PARTS);
     }
-    k->chain = m->whole ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
+    k->chain = m->whole || m->shares ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
     /* one part is the weights themselves, or what they come of */
     int adds =
         k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile->rows, m->tile->columns);
@@ -408,7 +417,9 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     k->o_vec = k->o_vec && k->merge == 0 && k->columns % 2 == 0;
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
     ckci_matrix_order(device, m);
-    *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
+    if (!m->shares) {
+        *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
+    }
     if (split > 1 && k->merge == 0) {
         ckci_gpu_share share;
         double shared = ckci_matrix_share(device, m, tiles, positions, split, &share);
@@ -419,11 +430,11 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
             k->share = share;
             k->chain = ckci_matrix_chain(device, 64 * (int64_t)ckci_min(share.part + 1, share.steps));
             m->l.grid =
-                ckci_matrix_blocks(device, p->op, m->tile->rows, m->tile->columns) * device->compute_units;
+                ckci_matrix_side(device, m) * device->compute_units;
         }
     }
     *cost += m->packing;
-    return CKCONV_OK;
+    return tma ? ckci_matrix_tma(device, m, err) : CKCONV_OK;
 }
 
 /* The same; dwei is not turned where that leaves no workspace for sums. */
@@ -475,7 +486,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     }
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold + ckci_bias_apart(&m));
     f->plan->tune[CKCI_TUNE_BIAS] = m.bias + ckci_bias_apart(&m);
-    f->plan->split_k = m.split;
+    f->plan->split_k = m.shares ? 0 : m.split; /* planned again, and so again */
     f->plan->workspace_bytes = m.bytes;
     return CKCONV_OK;
 }

@@ -7,26 +7,6 @@
 #pragma once
 #include "gpu/conv.h"
 
-/* Do all positions of t, its batch included, follow each other at one distance? *pitch: that distance; of a
-   single position any that is aligned as channels are. */
-CKCI_FN int ckci_even_positions(const ckci_tensor *t, int64_t *pitch)
-{
-    static const int axes[4] = {5, 4, 3, 1};
-    int64_t next = 0;
-    for (int i = 0; i < 4; i++) {
-        const int axis = axes[i];
-        if (t->len[axis] > 1) {
-            if (next != 0 && t->stride[axis] != next) {
-                return 0;
-            }
-            *pitch = next == 0 ? t->stride[axis] : *pitch;
-            next = ckci_saturating_mul(t->stride[axis], t->len[axis]);
-        }
-    }
-    *pitch = next == 0 ? t->len[2] : *pitch;
-    return 1;
-}
-
 /* Are eight numbers along a dimension of step 1 one aligned load, where others go by `apart`? */
 CKCI_FN int ckci_aligned_eights(const ckci_tensor *t, int64_t count, int64_t apart)
 {

@@ -36,6 +36,9 @@ typedef simDeviceProp_t ckci_gpu_properties;
 typedef hipDeviceProp_t ckci_gpu_properties;
 #else
 #include <cuda_runtime.h>
+#if CUDART_VERSION >= 12050
+#include <cuda.h> /* types of tensor maps */
+#endif
 #define CKCI_GPU(name) cuda##name
 /* dynamic: static shared memory ends at 48 KiB */
 #define CKCI_K_LDS(T, name)                                                                                  \

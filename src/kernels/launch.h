@@ -28,15 +28,30 @@ static const void *ckci_k_find(int32_t kernel, size_t *lds)
 #endif
 
 #if !defined(CKCI_SIMULATOR) && !defined(__HIP__) && !defined(__HIPCC__)
-/* Lets a kernel of the current device have more LDS than 48 KiB: always as much, other threads may launch it
-   now. A thread does so once; again: a device that was reset has forgotten it. */
-static ckci_gpu_error ckci_k_allow_lds(int32_t index, const void *kernel, size_t lds, int again)
+/* Has the current device a kernel of that name that is not empty? */
+static ckci_gpu_error ckci_k_is_there(const void *kernel, int threads)
 {
+    cudaFuncAttributes attributes;
+    const ckci_gpu_error status = cudaFuncGetAttributes(&attributes, kernel);
+    return status == cudaSuccess && attributes.maxThreadsPerBlock < threads ? cudaErrorNoKernelImageForDevice
+                                                                            : status;
+}
+
+/* Lets a kernel of the current device have more LDS than 48 KiB: always as much, other threads may launch it
+   now. A thread does so once; again: a device that was reset has forgotten it. Those that do not exist without
+   the instructions of sm_90a have as much. */
+static ckci_gpu_error ckci_k_allow_lds(const ckci_launch *l, const void *kernel, size_t lds, int again)
+{
+    const int32_t index = l->kernel;
     static thread_local uint64_t known[CKCI_KERNEL_COUNT]; /* a bit for each device */
     int most = (int)lds, current = 0, there = 0;
     ckci_gpu_error status = cudaGetDevice(&current);
     const uint64_t bit = current < 64 ? (uint64_t)1 << current : 0;
     if (status != cudaSuccess || (!again && (known[index] & bit) != 0)) {
+        return status;
+    }
+    status = l->takes == CKCI_ARGS_ckci_gpu_tma ? ckci_k_is_there(kernel, l->threads) : status;
+    if (status != cudaSuccess) {
         return status;
     }
     if (cudaDeviceGetAttribute(&there, cudaDevAttrMaxSharedMemoryPerBlockOptin, current) == cudaSuccess &&
@@ -47,6 +62,68 @@ static ckci_gpu_error ckci_k_allow_lds(int32_t index, const void *kernel, size_t
     known[index] |= status == cudaSuccess ? bit : 0;
     return status;
 }
+
+/* What the TMA reads of a box. Functions of the driver are found by the runtime, so that nobody has to link
+   the driver. */
+#if CUDART_VERSION >= 12050
+static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
+{
+    typedef CUresult (*rows_function)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                                      const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                                      const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                      CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    typedef CUresult (*pixels_function)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                                        const cuuint64_t *, const cuuint64_t *, const int *, const int *,
+                                        cuuint32_t, cuuint32_t, const cuuint32_t *, CUtensorMapInterleave,
+                                        CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    static thread_local void *rows, *pixels;
+    cudaDriverEntryPointQueryResult result;
+    ckci_gpu_error status = cudaSuccess;
+    if (!rows) {
+        status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &rows, 12000, cudaEnableDefault,
+                                                  &result);
+    }
+    if (!pixels && status == cudaSuccess) {
+        status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2col", &pixels, 12000,
+                                                  cudaEnableDefault, &result);
+    }
+    if (status != cudaSuccess || !rows || !pixels) {
+        return status != cudaSuccess ? status : cudaErrorNotSupported;
+    }
+    cuuint64_t len[5], pitch[4];
+    cuuint32_t step[5] = {1, 1, 1, 1, 1}, box[3] = {CKCI_TMA_BOX, CKCI_TMA_BOX, CKCI_TMA_BOX};
+    for (int32_t i = 0; i < b->rank; i++) {
+        len[i] = (cuuint64_t)b->len[i];
+        if (i > 0) {
+            pitch[i - 1] = (cuuint64_t)(2 * b->stride[i]);
+        }
+    }
+    CUtensorMap *map = (CUtensorMap *)(void *)to;
+    void *p = (void *)(uintptr_t)b->p;
+    CUresult code;
+    if (b->pixels) {
+        for (int32_t i = 0; i < b->rank - 2; i++) {
+            step[1 + i] = (cuuint32_t)b->step[i];
+        }
+        code = ((pixels_function)pixels)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch,
+                                         b->low, b->high, CKCI_TMA_BOX, CKCI_TMA_BOX, step,
+                                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    } else {
+        box[1] = b->rank == 3 ? 1 : CKCI_TMA_BOX;
+        code = ((rows_function)rows)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, box,
+                                     step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                     CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    }
+    return code == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+#else
+static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *, uint64_t *)
+{
+    return cudaErrorNotSupported;
+}
+#endif
 
 static ckci_gpu_error ckci_k_start(const ckci_launch *l, int after, const void *kernel, size_t lds,
                                    ckci_gpu_stream stream)
@@ -95,6 +172,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
         ARGS args;                                                                                           \
         memcpy(&args, &l->a, sizeof args);                                                                   \
         sim_block.lds_used = (size_t)l->lds;                                                                 \
+        sim_in_order = l->takes == CKCI_ARGS_ckci_gpu_tma && l->a.tma.share > 0;                             \
         return sim_launch_named<const ARGS>("ckconv_k_" #NAME, ckconv_k_##NAME, args, l->grid, l->threads,   \
                                             l->cluster, stream);                                             \
     }
@@ -113,17 +191,52 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
     void *args[1] = {(void *)(uintptr_t)&l->a};
     return hipLaunchKernel(kernel, dim3((unsigned)l->grid), dim3((unsigned)l->threads), args, lds, stream);
 #else
+    ckci_launch mapped;
+    if (l->takes == CKCI_ARGS_ckci_gpu_tma) {
+        mapped = *l;
+        for (int i = 0; i < 3; i++) {
+            const ckci_gpu_box *box = &l->a.tma.box[i];
+            const ckci_gpu_error bad = box->rank ? ckci_k_map_box(box, mapped.a.tma.map[i]) : cudaSuccess;
+            if (bad != cudaSuccess) {
+                return bad;
+            }
+        }
+        l = &mapped;
+    }
     const int large = lds > 49152;
     const size_t most = lds;
-    ckci_gpu_error status = large ? ckci_k_allow_lds(l->kernel, kernel, most, 0) : cudaSuccess;
+    ckci_gpu_error status = large ? ckci_k_allow_lds(l, kernel, most, 0) : cudaSuccess;
     lds = l->lds > 0 ? (size_t)l->lds : lds; /* what is left serves as cache */
     status = status == cudaSuccess ? ckci_k_start(l, after, kernel, lds, stream) : status;
     if (status == cudaErrorInvalidValue && large) {
         (void)cudaGetLastError();
-        status = ckci_k_allow_lds(l->kernel, kernel, most, 1);
+        status = ckci_k_allow_lds(l, kernel, most, 1);
         status = status == cudaSuccess ? ckci_k_start(l, after, kernel, lds, stream) : status;
     }
     return status;
 #endif
 #endif
+}
+
+/* Has this build code for the current device that its instructions are all in: sm_90a, where that is sm_90? */
+static int ckci_k_all_instructions()
+{
+#if !defined(CKCI_SIMULATOR) && !defined(__HIP__) && !defined(__HIPCC__)
+#define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...)                                                       \
+    {CKCI_ARGS_##ARGS == CKCI_ARGS_ckci_gpu_tma && CKCI_KEEP_##KEEP, THREADS},
+    static const struct {
+        int here, threads;
+    } table[] = {CKCI_GPU_KERNELS(CKCI_ROW)};
+#undef CKCI_ROW
+    for (int32_t i = 0; i < CKCI_KERNEL_COUNT; i++) {
+        size_t lds;
+        if (table[i].here && ckci_k_is_there(ckci_k_find(i, &lds), table[i].threads) != cudaSuccess) {
+            (void)cudaGetLastError();
+            return 0;
+        } else if (table[i].here) {
+            return 1;
+        }
+    }
+#endif
+    return 1;
 }

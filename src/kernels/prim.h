@@ -122,7 +122,13 @@ template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
 };
 
-/* The same of waves on a SIMD, for AMD's compilers; 1: no wish. */
+/* Threads that a block of a kernel can have; of one that is empty for NVIDIA's target fewer than it is launched
+   with, which the host can ask for. */
+template <class Body> struct ckci_k_most_threads {
+    enum { COUNT = 1024 };
+};
+
+/* Waves that a SIMD should hold of a kernel, for AMD's compilers; 1: no wish. */
 template <class Body> struct ckci_k_together {
     enum { WAVES = 1 };
 };

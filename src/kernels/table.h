@@ -8,6 +8,7 @@
 #include "kernels/matrix/pack.h"
 #include "kernels/matrix/near_weight.h"
 #include "kernels/matrix/by_unit.h"
+#include "kernels/matrix/tma.h"
 #include "kernels/matrix/gather_reduce.h"
 #include "kernels/matrix/stem_weight.h"
 #include "kernels/matrix/pointwise.h"
@@ -48,7 +49,11 @@
 #endif
 extern "C" {
 #if defined(__CUDACC__) && !defined(CKCI_SIMULATOR) && !defined(__HIP__)
-#define CKCI_K_BOUNDS(THREADS, ...) __launch_bounds__(THREADS, (ckci_k_resident<__VA_ARGS__>::BLOCKS))
+#define CKCI_K_BOUNDS(THREADS, ...)                                                                          \
+    __launch_bounds__((THREADS) < ckci_k_most_threads<__VA_ARGS__>::COUNT                                    \
+                          ? (THREADS)                                                                        \
+                          : (ckci_k_most_threads<__VA_ARGS__>::COUNT),                                       \
+                      (ckci_k_resident<__VA_ARGS__>::BLOCKS))
 #elif defined(__HIP_DEVICE_COMPILE__)
 #define CKCI_K_BOUNDS(THREADS, ...)                                                                          \
     __launch_bounds__(THREADS) __attribute__((amdgpu_waves_per_eu(ckci_k_together<__VA_ARGS__>::WAVES)))

@@ -102,9 +102,13 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.threads is %d: must be 0 (means 1) to 4096",
                          (int)d->threads);
     }
-    if ((d->features & ~(CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16)) != 0) {
+    const int32_t known = d->kind == CKCONV_DEVICE_CPU
+                              ? CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16
+                              : CKCONV_GPU_NO_SM90A;
+    if ((d->features & ~known) != 0) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "device.features is %d: only CKCONV_CPU_AVX2, _AVX512 and _AVX512_BF16 are known",
+                         "device.features is %d: only CKCONV_CPU_AVX2, _AVX512 and _AVX512_BF16 are known, of "
+                         "GPUs CKCONV_GPU_NO_SM90A",
                          (int)d->features);
     }
     if (memchr(d->arch, 0, sizeof d->arch) == NULL) {

@@ -42,7 +42,7 @@
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n" N               \
                  "k16.f32." TYPES " {" SUMS "}, " A ", " B ", p, 1, 1, " TA ", " TB ";\n}"                   \
                  : __VA_ARGS__                                                                               \
-                 : "l"(a), "l"(b), "n"(ACROSS != 0), "n"(ACROSS % 2))
+                 : "l"(a), "l"(b), "n"(ACROSS_A), "n"(ACROSS_B))
 
 /* An operand's descriptor: where it begins in LDS (in 16 bytes), and how it goes on: 128-byte swizzle, 1024
    bytes to the next eight rows, slabs (of 64 rows or columns, where they lie across) 8192 bytes apart. */
@@ -51,7 +51,9 @@ CKCI_K_FN uint64_t ckci_k_describe(uint32_t at)
     return (uint64_t)(1u << 30 | 64u) << 32 | (512u << 16 | at);
 }
 
-template <class T, int N, int ACROSS> CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
+/* ACROSS: places of the reduction are rows in LDS. */
+template <class T, int N, int ACROSS_A, int ACROSS_B>
+CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
 {
     if constexpr (N == 256 && T::TYPE == CKCONV_F16) {
         CKCI_K_WGMMA_ASM("256", "f16.f16", CKCI_K_SUMS_128, "%128", "%129", "%130", "%131",
@@ -217,8 +219,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             sim_wgmma_m64nNk16<T>(sum, tiles + a + more_a, tiles + b + more_b, COUNT, ACROSS != 0,
                                   ACROSS % 2 != 0);
 #else
-            ckci_k_multiply_groups<T, COUNT, ACROSS>(sum, ckci_k_describe(from_a + (uint32_t)more_a / 16),
-                                                     ckci_k_describe(from_b + (uint32_t)more_b / 16));
+            ckci_k_multiply_groups<T, COUNT, ACROSS != 0, ACROSS % 2>(
+                sum, ckci_k_describe(from_a + (uint32_t)more_a / 16),
+                ckci_k_describe(from_b + (uint32_t)more_b / 16));
 #endif
         }
     }

@@ -597,6 +597,33 @@ struct ckci_k_weight_stride {
     }
 };
 
+/* Adds the rows of a step's tile of slabs, in additions of their own: the unit would take these products one
+   by one with those of the tile, and let the next copies wait. Of eight waves one has every eighth position,
+   which all lie swizzled alike; of each slab a lane has rows 2 * lane and the next. */
+template <class T, int SLABS>
+CKCI_K_FN void ckci_k_sum_slabs(const unsigned char *tile, float (&row_sum)[SLABS][2])
+{
+    const int32_t lane = (int32_t)threadIdx.x % 32, wave = (int32_t)threadIdx.x / 32;
+    const unsigned char *from = tile + ckci_k_spot<128>(wave, lane / 4) + lane % 4 * 4;
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < SLABS; i++) {
+        uint32_t v[8];
+        CKCI_K_UNROLL(8)
+        for (int j = 0; j < 8; j++) {
+            v[j] = *(const uint32_t *)(from + (i * 64 + j * 8) * 128);
+        }
+        CKCI_K_UNROLL(2)
+        for (int high = 0; high < 2; high++) {
+            float x[8];
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < 8; j++) {
+                x[j] = ckci_k_half_of<T>(v[j], high);
+            }
+            row_sum[i][high] += ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+        }
+    }
+}
+
 /* The same where the unit takes operands that lie across: tiles are slabs of 64 channels, a row in LDS is a
    position, and chunks go straight from memory into LDS. A thread copies one chunk of two positions in each
    slab. What it must know of a position, one thread finds out for all: each follows one of every 256, and
@@ -647,32 +674,10 @@ template <int BM, int BN> struct ckci_k_weight_slabs {
         __syncthreads();
     }
 
-    /* Adds the rows of a step's tile, in additions of their own: the unit would take these products one by
-       one with those of the tile, and let the next copies wait. A wave has every eighth position, which all
-       lie swizzled alike. */
     template <class T> CKCI_K_MEMBER void beside(const unsigned char *tile, int32_t step)
     {
-        if ((step & (p.bias_turns - 1)) != turn) {
-            return;
-        }
-        const int32_t lane = (int32_t)threadIdx.x % 32, wave = (int32_t)threadIdx.x / 32;
-        const unsigned char *from = tile + ckci_k_spot<128>(wave, lane / 4) + lane % 4 * 4;
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < ROWS; i++) {
-            uint32_t v[8];
-            CKCI_K_UNROLL(8)
-            for (int j = 0; j < 8; j++) {
-                v[j] = *(const uint32_t *)(from + (i * 64 + j * 8) * 128);
-            }
-            CKCI_K_UNROLL(2)
-            for (int high = 0; high < 2; high++) {
-                float x[8];
-                CKCI_K_UNROLL(8)
-                for (int j = 0; j < 8; j++) {
-                    x[j] = ckci_k_half_of<T>(v[j], high);
-                }
-                row_sum[i][high] += ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
-            }
+        if ((step & (p.bias_turns - 1)) == turn) {
+            ckci_k_sum_slabs<T>(tile, row_sum);
         }
     }
 

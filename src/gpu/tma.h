@@ -1,0 +1,189 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-tma
+  Matrix tiles whose operands the tensor memory accelerator brings (sm_90, kernels/matrix/tma.h): whether it
+  takes a convolution's tensors, and the boxes that it moves. One group, channels last; bwd_data with strides
+  of 1.
+*/
+#pragma once
+#include "gpu/matrix.h"
+
+CKCI_FN int ckci_tma_base(const unsigned char *p, int64_t len, ckci_gpu_box *b)
+{
+    memset(b, 0, sizeof *b);
+    b->p = p;
+    b->len[0] = len;
+    b->stride[0] = 1;
+    return (uintptr_t)p % 16 == 0 && len > 0;
+}
+
+/* One more dimension. Strides are multiples of 16 bytes, less than 2^40; of a single place any. */
+CKCI_FN int ckci_tma_dimension(int64_t len, int64_t stride, ckci_gpu_box *b)
+{
+    const int32_t i = b->rank == 0 ? 1 : b->rank;
+    stride = len == 1 ? b->len[0] : stride;
+    b->len[i] = len;
+    b->stride[i] = stride;
+    b->rank = i + 1;
+    return len > 0 && len <= INT32_MAX && stride > 0 && stride % 8 == 0 && stride < (int64_t)1 << 38;
+}
+
+/* Rows of `len` numbers, `pitch` apart. */
+CKCI_FN int ckci_tma_rows(const unsigned char *p, int64_t len, int64_t rows, int64_t pitch, ckci_gpu_box *b)
+{
+    return ckci_tma_base(p, len, b) && ckci_tma_dimension(rows, pitch, b);
+}
+
+/* Weights: input channels, taps, output channels. */
+CKCI_FN int ckci_tma_weights(const ckci_tensor *w, ckci_gpu_box *b)
+{
+    int64_t taps = 1, step = 0;
+    for (int i = 5; i >= 3; i--) {
+        if (w->len[i] > 1 && step != 0 && w->stride[i] != step * taps) {
+            return 0;
+        }
+        step = w->len[i] > 1 && step == 0 ? w->stride[i] : step;
+        taps *= w->len[i];
+    }
+    return (w->stride[2] == 1 || w->len[2] == 1) && ckci_tma_base(w->p, w->len[2], b) &&
+           ckci_tma_dimension(taps, step, b) && ckci_tma_dimension(w->len[1], w->stride[1], b);
+}
+
+/* Do all positions of t, its batch included, follow each other at one distance? */
+CKCI_FN int ckci_tma_positions(const ckci_tensor *t, int64_t *pitch)
+{
+    *pitch = t->len[2];
+    return ckci_even_positions(t, pitch);
+}
+
+/* Pixels that positions of c read; each axis that takes part shortens how far taps and padding may reach. */
+CKCI_FN int ckci_tma_pixels(const ckci_conv *c, ckci_gpu_box *b)
+{
+    static const int32_t corners[3] = {32767, 127, 15}, taps[3] = {65535, 255, 31};
+    const int back = c->op == CKCONV_BWD_DATA;
+    const ckci_tensor *t = &c->t[back ? CKCI_OUT : CKCI_IN];
+    int axes = 3;
+    while (axes > 1 && t->len[6 - axes] == 1 && c->filter[3 - axes] == 1 && c->input[3 - axes] == 1 &&
+           c->output[3 - axes] == 1 && c->pad[3 - axes] == 0) {
+        axes--;
+    }
+    int good = ckci_tma_base(t->p, t->len[2], b);
+    for (int i = 0; i < axes; i++) {
+        const int axis = 2 - i;
+        const int64_t count = back ? c->input[axis] : c->output[axis], step = back ? 1 : c->stride[axis];
+        const int64_t span = (c->filter[axis] - 1) * c->dilation[axis];
+        const int64_t low = back ? c->pad[axis] - span : -c->pad[axis];
+        const int64_t high = low + (count - 1) * step - (t->len[3 + axis] - 1);
+        good = good && ckci_tma_dimension(t->len[3 + axis], t->stride[3 + axis], b) && step <= 8 &&
+               span <= taps[axes - 1] && low >= -corners[axes - 1] && low <= corners[axes - 1] &&
+               high >= -corners[axes - 1] && high <= corners[axes - 1];
+        b->low[i] = (int32_t)low;
+        b->high[i] = (int32_t)high;
+        b->step[i] = (int32_t)step;
+    }
+    b->pixels = 1;
+    return good && ckci_tma_dimension(t->len[1], t->stride[1], b);
+}
+
+/* What positions of c read: rows, where that is a matrix. */
+CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b)
+{
+    const ckci_tensor *t = &c->t[c->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
+    int64_t pitch;
+    return ckci_pointwise(c) && ckci_tma_positions(t, &pitch)
+               ? ckci_tma_rows(t->p, t->len[2], positions, pitch, b)
+               : ckci_tma_pixels(c, b);
+}
+
+/* Is what o has to be computed after sums a number for each channel, and between two bounds? */
+CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
+{
+    int good = o->form == CKCI_FORM_STORE ||
+               (o->form == CKCI_FORM_LINEAR && !weight && !o->scale && !o->shift && !o->across);
+    for (int32_t j = 0; j < o->adds; j++) {
+        good = good && o->d[j].line == CKCI_LINE_CHANNELS;
+    }
+    return good && ckci_size(o->t.dtype) == 2 && (o->t.dtype == CKCONV_F16 || o->t.dtype == CKCONV_BF16);
+}
+
+/* Steps of 64 places of the reduction, of all parts of a tile. */
+CKCI_FN int64_t ckci_tma_steps(const ckci_conv *c, const ckci_gpu_conv *k)
+{
+    const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
+    if (c->op != CKCONV_BWD_WEIGHT) {
+        return taps * ckci_ceil_div(k->red, CKCI_TMA_BOX);
+    }
+    return ckci_ceil_div(c->n * c->output[0] * c->output[1] * c->output[2], CKCI_TMA_BOX);
+}
+
+/* Columns of tiles of bwd_weight: each 64 are channels of one tap. */
+CKCI_FN int64_t ckci_tma_columns(const ckci_conv *c)
+{
+    return c->filter[0] * c->filter[1] * c->filter[2] * ckci_ceil_div(c->c, CKCI_TMA_BOX) * CKCI_TMA_BOX;
+}
+
+/* m's launch, planned as one of fragments, becomes one of the TMA. */
+CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, ckconv_error *err)
+{
+    const ckci_conv *c = &m->conv;
+    ckci_gpu_tma *t = &m->l.a.tma;
+    ckci_gpu_conv *k = &t->conv;
+    const int weight = c->op == CKCONV_BWD_WEIGHT;
+    const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2], steps = ckci_tma_steps(c, k);
+    const int64_t parts = ckci_max(m->split, 1);
+    const int64_t positions = weight ? c->n * c->output[0] * c->output[1] * c->output[2] : k->rows;
+    int64_t pitch;
+    if (m->l.grid == 0) {
+        return CKCONV_OK;
+    }
+    memset((unsigned char *)t + sizeof *k, 0, sizeof *t - sizeof *k);
+    int good = c->g == 1 && k->phases == 1 && k->merge == 0 && positions <= INT32_MAX / 2 && steps > 0 &&
+               ckci_saturating_mul(steps, parts + 1) <= INT32_MAX && k->chain % CKCI_TMA_BOX == 0;
+    if (weight) {
+        good = good && ckci_tma_positions(&c->t[CKCI_OUT], &pitch) &&
+               ckci_tma_rows(c->t[CKCI_OUT].p, k->rows, positions, pitch, &t->box[0]) &&
+               ckci_tma_read(c, positions, &t->box[1]);
+        if (good && !k->o.partial && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t)) {
+            k->o.partial = k->o.t.p;
+        }
+        good = good && k->columns % 2 == 0;
+    } else {
+        good = good && ckci_tma_read(c, positions, &t->box[0]) && ckci_tma_weights(&c->t[CKCI_WEI], &t->box[1]);
+    }
+    if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
+        good = ckci_tma_epilogue(&k->o, weight) &&
+               (weight ? ckci_tma_weights(&k->o.t, &t->box[2])
+                       : k->o.t.stride[2] == 1 && k->o.t.len[2] % 8 == 0 && ckci_tma_positions(&k->o.t, &pitch) &&
+                             ckci_tma_rows(k->o.t.p, k->columns, positions, pitch, &t->box[2]));
+    } else if (weight && !m->fold) {
+        good = good && ckci_weights_as_sums(&k->o.t) && k->o.form == CKCI_FORM_STORE;
+    }
+    if (!good) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "the TMA takes one group, channels last in multiples of 8, positions at even distances, "
+                         "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
+    }
+    t->tiles = k->tiles_m * k->tiles_n;
+    t->work = (int32_t)(t->tiles * parts);
+    t->whole = m->shares ? (int32_t)ckci_tma_whole(device, t->tiles) : t->work;
+    t->workers = (int32_t)ckci_min(t->work, ckci_max(device->compute_units, 1));
+    t->steps = (int32_t)steps;
+    t->by_steps = ckci_make_divisor(steps);
+    if (m->shares) {
+        const int64_t left = (t->tiles - t->whole) * steps;
+        t->workers = (int32_t)ckci_max(device->compute_units, 1);
+        t->share = (int32_t)(left / t->workers);
+        t->share_rest = (int32_t)(left % t->workers);
+        t->slots = m->slots;
+    }
+    t->taps = (int32_t)taps;
+    t->blocks = (int32_t)ckci_ceil_div(weight ? c->c : k->red, CKCI_TMA_BOX);
+    t->by_tiles = ckci_make_divisor(t->tiles);
+    t->by_parts = ckci_make_divisor(parts);
+    t->by_all_taps = ckci_make_divisor(taps);
+    t->by_blocks = ckci_make_divisor(t->blocks);
+    t->by_taps[0] = ckci_make_divisor(c->filter[2]);
+    t->by_taps[1] = ckci_make_divisor(c->filter[1]);
+    k->workers = t->workers;
+    m->l.grid = t->workers;
+    return CKCONV_OK;
+}

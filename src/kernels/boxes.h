@@ -1,0 +1,276 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>k-boxes
+  The tensor memory accelerator (TMA) of sm_90a: boxes of 64 rows of 128 bytes between memory and LDS, where
+  they lie swizzled as groups of waves multiply them; barriers that count what came, and who is done with it;
+  barriers of some of a block's waves. One instruction each, or what the simulator does in its place.
+*/
+#pragma once
+#include "kernels/chunks.h"
+
+#if defined(CKCI_K_WGMMA)
+#if defined(__CUDA_ARCH__)
+CKCI_K_FN uint32_t ckci_k_lds_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+#endif
+
+/* A turn of the barrier ends when so many have arrived, and as many bytes came as were expected; turns are
+   told apart by their parity. One thread begins barriers, then the block meets. */
+CKCI_K_FN void ckci_k_turns_begin(uint64_t *barrier, int32_t arrivals)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_turns_begin(barrier, arrivals);
+#else
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(ckci_k_lds_address(barrier)), "r"(arrivals)
+                 : "memory");
+#endif
+}
+
+CKCI_K_FN void ckci_k_turns_begun()
+{
+#if !defined(CKCI_SIMULATOR)
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
+CKCI_K_FN void ckci_k_turns_arrive(uint64_t *barrier)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_turns_arrive(barrier, 0);
+#else
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(ckci_k_lds_address(barrier)) : "memory");
+#endif
+}
+
+CKCI_K_FN void ckci_k_turns_expect(uint64_t *barrier, int32_t bytes)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_turns_arrive(barrier, bytes);
+#else
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ckci_k_lds_address(barrier)),
+                 "r"(bytes)
+                 : "memory");
+#endif
+}
+
+/* Until the turn of that parity has ended; all of a wave, which is together again after it. */
+CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_turns_await(barrier, parity);
+#else
+    asm volatile("{\n.reg .pred p;\nTRY:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+                 "@!p bra TRY;\n}" ::"r"(ckci_k_lds_address(barrier)),
+                 "r"(parity)
+                 : "memory");
+    __syncwarp();
+#endif
+}
+
+/* All of COUNT threads, among which there are no others: of one group of four waves, or of all that
+   multiply. */
+template <int COUNT> CKCI_K_FN void ckci_k_meet(int32_t barrier)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_some_meet(barrier, COUNT);
+#else
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(COUNT) : "memory");
+#endif
+}
+
+#if defined(CKCI_SIMULATOR)
+/* Row r of a box, from NULL: outside. */
+CKCI_K_FN void ckci_k_box_row(const ckci_gpu_box &b, unsigned char *to, int r, const unsigned char *from,
+                              int32_t place)
+{
+    const ckci_k_uint4 zero = {0, 0, 0, 0};
+    for (int chunk = 0; chunk < 8; chunk++) {
+        const int64_t at = place + 8 * (int64_t)chunk;
+        *(ckci_k_uint4 *)(to + ckci_k_spot<128>(r, chunk)) =
+            from && at >= 0 && at < b.len[0] ? *(const ckci_k_uint4 *)(from + 2 * at) : zero;
+    }
+}
+#endif
+
+/* Where a box begins: numbers along a row; then rows (rank 2), or a tap and rows (3); or, of pixels, those
+   of the first position at the first tap, and how far the tap's are from them. */
+struct ckci_k_corner {
+    int32_t place, x, y, z, n;
+    int32_t tap_x, tap_y, tap_z;
+};
+
+/* Brings a box of 64 rows into LDS. */
+CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned char *to, uint64_t *barrier,
+                               const ckci_k_corner &c)
+{
+    const ckci_gpu_box &b = p.box[which];
+#if defined(CKCI_SIMULATOR)
+    int64_t at[3] = {c.x, c.y, c.z}, n = c.n;
+    const int axes = b.rank - 2;
+    const int32_t tap[3] = {c.tap_x, c.tap_y, c.tap_z};
+    for (int r = 0; r < CKCI_TMA_BOX; r++) {
+        if (!b.pixels) {
+            const int64_t row = (b.rank == 2 ? c.x : c.y) + (int64_t)r, rows = b.len[b.rank - 1];
+            const bool in = row >= 0 && row < rows && (b.rank == 2 || (c.x >= 0 && c.x < b.len[1]));
+            const int64_t offset = row * b.stride[b.rank - 1] + (b.rank == 2 ? 0 : c.x * b.stride[1]);
+            ckci_k_box_row(b, to, r, in ? b.p + 2 * offset : nullptr, c.place);
+            continue;
+        }
+        int64_t offset = n * b.stride[axes + 1];
+        bool in = n >= 0 && n < b.len[axes + 1];
+        for (int i = 0; i < axes; i++) {
+            const int64_t pixel = at[i] + tap[i];
+            in = in && pixel >= 0 && pixel < b.len[1 + i];
+            offset += pixel * b.stride[1 + i];
+        }
+        ckci_k_box_row(b, to, r, in ? b.p + 2 * offset : nullptr, c.place);
+        for (int i = 0; i < axes; i++) {
+            at[i] += b.step[i];
+            if (at[i] <= b.len[1 + i] - 1 + b.high[i]) {
+                break;
+            }
+            at[i] = b.low[i];
+            n += i == axes - 1;
+        }
+    }
+    sim_turns_bytes(barrier, CKCI_TMA_BOX_BYTES);
+#elif defined(__CUDA_ARCH__)
+#define CKCI_K_TMA_LOAD(KIND, AT, TAPS, ...)                                                                 \
+    asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "         \
+                 "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                                   \
+                 "l"(p.map[which]), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                   \
+                 : "memory")
+    switch (b.pixels ? 8 + b.rank : b.rank) {
+    case 2:
+        CKCI_K_TMA_LOAD("2d.shared::cluster.global.tile", "%3, %4", "", "r"(c.x));
+        break;
+    case 3:
+        CKCI_K_TMA_LOAD("3d.shared::cluster.global.tile", "%3, %4, %5", "", "r"(c.x), "r"(c.y));
+        break;
+    case 11:
+        CKCI_K_TMA_LOAD("3d.shared::cluster.global.im2col", "%3, %4, %5", ", {%6}", "r"(c.x), "r"(c.n),
+                        "h"((uint16_t)c.tap_x));
+        break;
+    case 12:
+        CKCI_K_TMA_LOAD("4d.shared::cluster.global.im2col", "%3, %4, %5, %6", ", {%7, %8}", "r"(c.x),
+                        "r"(c.y), "r"(c.n), "h"((uint16_t)c.tap_x), "h"((uint16_t)c.tap_y));
+        break;
+    default:
+        CKCI_K_TMA_LOAD("5d.shared::cluster.global.im2col", "%3, %4, %5, %6, %7", ", {%8, %9, %10}",
+                        "r"(c.x), "r"(c.y), "r"(c.z), "r"(c.n), "h"((uint16_t)c.tap_x),
+                        "h"((uint16_t)c.tap_y), "h"((uint16_t)c.tap_z));
+    }
+#undef CKCI_K_TMA_LOAD
+#endif
+}
+
+/* A box of 64 rows of p.box[2] from LDS to memory, where it does not end outside; by one thread, which later
+   awaits that the box was read. c: its place, x and y. */
+CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from, const ckci_k_corner &c)
+{
+    const ckci_gpu_box &b = p.box[2];
+#if defined(CKCI_SIMULATOR)
+    for (int r = 0; r < CKCI_TMA_BOX; r++) {
+        const int64_t row = (b.rank == 2 ? c.x : c.y) + (int64_t)r;
+        const int64_t offset = row * b.stride[b.rank - 1] + (b.rank == 2 ? 0 : c.x * b.stride[1]);
+        for (int chunk = 0; chunk < 8 && row < b.len[b.rank - 1]; chunk++) {
+            const int64_t at = c.place + 8 * (int64_t)chunk;
+            if (at < b.len[0] && (b.rank == 2 || c.x < b.len[1])) {
+                *(ckci_k_uint4 *)(uintptr_t)(b.p + 2 * (offset + at)) =
+                    *(const ckci_k_uint4 *)(from + ckci_k_spot<128>(r, chunk));
+            }
+        }
+    }
+#elif defined(__CUDA_ARCH__)
+    if (b.rank == 2) {
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(
+                         p.map[2]),
+                     "r"(ckci_k_lds_address(from)), "r"(c.place), "r"(c.x)
+                     : "memory");
+    } else {
+        asm volatile(
+            "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(
+                p.map[2]),
+            "r"(ckci_k_lds_address(from)), "r"(c.place), "r"(c.x), "r"(c.y)
+            : "memory");
+    }
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+
+CKCI_K_FN void ckci_k_boxes_read()
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+#endif
+}
+
+/* COUNT threads of a block have written what another block awaits: a word says so, which that one clears. */
+template <int COUNT> CKCI_K_FN void ckci_k_publish(uint64_t *word, int32_t barrier)
+{
+#if defined(__CUDA_ARCH__)
+    __threadfence();
+    ckci_k_meet<COUNT>(barrier);
+    if (threadIdx.x % COUNT == 0) {
+        asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(CKCI_TMA_DONE) : "memory");
+    }
+#else
+    ckci_k_meet<COUNT>(barrier);
+    *word = CKCI_TMA_DONE;
+    ckci_k_meet<COUNT>(barrier);
+#endif
+}
+
+template <int COUNT> CKCI_K_FN void ckci_k_obtain(uint64_t *word, int32_t barrier)
+{
+#if defined(__CUDA_ARCH__)
+    if (threadIdx.x % COUNT == 0) {
+        uint64_t found;
+        do {
+            asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(found) : "l"(word) : "memory");
+        } while (found != CKCI_TMA_DONE);
+        *word = 0;
+    }
+    ckci_k_meet<COUNT>(barrier);
+    __threadfence();
+#else
+    if (*word != CKCI_TMA_DONE) {
+        sim_die("sums of another block are not there");
+    }
+    ckci_k_meet<COUNT>(barrier);
+    *word = 0;
+    ckci_k_meet<COUNT>(barrier);
+#endif
+}
+
+/* What another block has written in this launch: not by way of the cache of a unit. */
+CKCI_K_FN ckci_k_uint4 ckci_k_load_others(const ckci_k_uint4 *from)
+{
+#if defined(__CUDA_ARCH__)
+    ckci_k_uint4 v;
+    asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from)
+                 : "memory");
+    return v;
+#else
+    return *from;
+#endif
+}
+
+/* Registers of a wave's threads from now on, of a group of four waves that all say so. */
+template <int COUNT> CKCI_K_FN void ckci_k_take_registers()
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+#endif
+}
+
+template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+#endif
+}
+#endif

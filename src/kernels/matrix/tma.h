@@ -1,0 +1,713 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>k-matrix-tma
+  Matrix tiles on sm_90a whose operands the tensor memory accelerator (TMA) brings: 1x1 layers as boxes of
+  rows, others as boxes of the pixels that 64 positions read at a tap (CUDA's im2col mode). One wave sends for
+  them, as many steps ahead as LDS holds; two groups of four waves multiply what came. No thread copies, and
+  no two waves wait for each other but by the barriers of >>k-boxes. Blocks take one tile after the other; the
+  first steps of the next come while the sums of this one are stored.
+
+  fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a tap,
+  taps first. bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is
+  64 positions. Instructions have the tile's rows as theirs.
+*/
+#pragma once
+#include "kernels/boxes.h"
+#include "kernels/matrix/weight.h"
+
+enum { CKCI_K_TMA_FWD, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
+
+#if defined(CKCI_K_WGMMA)
+/* What a block has of tiles, one piece after the other: whole tiles of part `part`, and a share of the steps of
+   those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps adds
+   what later ones have put into their slots, and stores it. Later steps are those of blocks with lower numbers,
+   which began before, and do them first: none waits for one that waits. */
+struct ckci_k_tma_pieces {
+    const ckci_gpu_tma &p;
+    int32_t work, at, end; /* the next whole tile; steps of the share that are left */
+
+    CKCI_K_MEMBER ckci_k_tma_pieces(const ckci_gpu_tma &args) : p(args), work((int32_t)blockIdx.x), at(0), end(0)
+    {
+        if (p.share) {
+            range((int32_t)blockIdx.x, at, end);
+        }
+    }
+
+    /* The share of a block. */
+    CKCI_K_MEMBER void range(int32_t block, int32_t &first, int32_t &past) const
+    {
+        const int32_t turned = p.workers - 1 - block;
+        first = turned * p.share + (turned < p.share_rest ? turned : p.share_rest);
+        past = first + p.share + (turned < p.share_rest ? 1 : 0);
+    }
+
+    int32_t row, column; /* of tiles */
+    int32_t part, from, to;
+    int32_t past; /* of the share's steps: where the tile ends */
+
+    CKCI_K_MEMBER bool next()
+    {
+        int32_t tile;
+        part = 0;
+        if (at < end) {
+            tile = ckci_k_divide(at, p.by_steps);
+            const int32_t first = tile * p.steps;
+            past = first + p.steps;
+            from = at - first;
+            at = end < past ? end : past;
+            to = at - first;
+            tile += p.whole;
+        } else if (work < p.whole) {
+            part = ckci_k_divide(work, p.by_tiles);
+            tile = work - part * p.tiles;
+            work += p.workers;
+            from = ckci_k_divide(p.steps * part, p.by_parts);
+            to = ckci_k_divide(p.steps * (part + 1), p.by_parts);
+        } else {
+            return false;
+        }
+        row = ckci_k_divide(tile, p.conv.by_tiles_n);
+        column = tile - row * p.conv.tiles_n;
+        return true;
+    }
+
+    /* Has another block the tile's first steps, or its last? */
+    CKCI_K_MEMBER bool late() const
+    {
+        return p.share && from > 0;
+    }
+
+    CKCI_K_MEMBER bool early() const
+    {
+        return p.share && to < p.steps;
+    }
+};
+
+template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
+    enum {
+        WEIGHT = KIND == CKCI_K_TMA_WEIGHT,
+        ACROSS_A = WEIGHT, /* rows of an operand in LDS are places of the reduction */
+        ACROSS_B = KIND != CKCI_K_TMA_FWD,
+        STAGES = CKCI_TMA_STAGES(BM + BN),
+        SECOND = BM * 128, /* the second operand in a stage */
+        STAGE = (BM + BN) * 128,
+        MI = BM / 128, /* instructions of a group along rows */
+        SLABS_A = BM / CKCI_TMA_BOX,
+        SLABS_B = BN / CKCI_TMA_BOX,
+        VECTOR = WEIGHT ? 8 * BM : 2 * BN
+    };
+    static_assert(BM % 128 == 0 && BN % CKCI_TMA_BOX == 0 && SLABS_A + SLABS_B <= 32, "boxes, a lane each");
+
+    struct lds {
+        alignas(1024) unsigned char stages[STAGES * STAGE];
+        alignas(1024) unsigned char strip[2][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
+        float vector[VECTOR];   /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
+        uint64_t full[STAGES];  /* what a stage is to hold has come */
+        uint64_t empty[STAGES]; /* eight waves are done with it */
+    };
+
+    /* A stage, and the parity of its turn. */
+    struct turn {
+        int32_t stage;
+        uint32_t parity;
+
+        CKCI_K_MEMBER void advance()
+        {
+            if (++stage == STAGES) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+    };
+
+    /* ---- The wave that sends: a lane for each box of a stage. */
+    struct sender {
+        const ckci_gpu_tma &p;
+        int32_t which, slab, block, tap;
+        ckci_k_corner at;
+
+        CKCI_K_MEMBER sender(const ckci_gpu_tma &args, int32_t lane) : p(args), block(0), tap(0)
+        {
+            which = lane < SLABS_A ? 0 : 1;
+            slab = lane < SLABS_A ? lane : lane - SLABS_A;
+        }
+
+        CKCI_K_MEMBER void position(int32_t first)
+        {
+            if (!p.box[which].pixels) {
+                at.x = first;
+                return;
+            }
+            const ckci_gpu_conv &c = p.conv;
+            const ckci_k_place q = ckci_k_decode(first, c.dim[0].count[0], c.dim[1].count[0], c.dim[2].count[0]);
+            const ckci_gpu_box &b = p.box[which];
+            at.x = q.x * b.step[0] + b.low[0];
+            at.y = q.y * b.step[1] + b.low[1];
+            at.z = q.z * b.step[2] + b.low[2];
+            at.n = q.n;
+        }
+
+        CKCI_K_MEMBER void pixel_of_tap()
+        {
+            const ckci_gpu_dim *d = p.conv.dim;
+            const int32_t up = ckci_k_divide(tap, p.by_taps[0]), deep = ckci_k_divide(up, p.by_taps[1]);
+            at.tap_x = (tap - up * d[2].filter) * d[2].dilation;
+            at.tap_y = (up - deep * d[1].filter) * d[1].dilation;
+            at.tap_z = deep * d[0].dilation;
+        }
+
+        CKCI_K_MEMBER void start(const ckci_k_tma_pieces &s)
+        {
+            at = {0, 0, 0, 0, 0, 0, 0, 0};
+            if constexpr (WEIGHT) {
+                if (which == 0) {
+                    at.place = s.row * BM + slab * CKCI_TMA_BOX;
+                    return;
+                }
+                block = s.column * SLABS_B + slab;
+                tap = ckci_k_divide(block, p.by_blocks);
+                at.place = (block - tap * p.blocks) * CKCI_TMA_BOX;
+                if (tap < p.taps) {
+                    pixel_of_tap();
+                } else { /* no such column: channels that there are not */
+                    at.place = p.blocks * CKCI_TMA_BOX;
+                }
+            } else {
+                block = ckci_k_divide(s.from, p.by_all_taps);
+                tap = s.from - block * p.taps;
+                if (which == 0) {
+                    position(s.row * BM + slab * CKCI_TMA_BOX);
+                } else if (KIND == CKCI_K_TMA_FWD) {
+                    at.y = s.column * BN + slab * CKCI_TMA_BOX;
+                } else {
+                    at.place = s.column * BN + slab * CKCI_TMA_BOX;
+                }
+            }
+        }
+
+        CKCI_K_MEMBER void send(int32_t step, unsigned char *stage, uint64_t *barrier)
+        {
+            unsigned char *to = stage + (which ? +SECOND : 0) + slab * CKCI_TMA_BOX_BYTES;
+            if constexpr (WEIGHT) {
+                position(step * CKCI_TMA_BOX);
+            } else {
+                if (which == 0) {
+                    at.place = block * CKCI_TMA_BOX;
+                    pixel_of_tap();
+                } else if (KIND == CKCI_K_TMA_FWD) {
+                    at.place = block * CKCI_TMA_BOX;
+                    at.x = tap;
+                } else {
+                    at.x = p.taps - 1 - tap;
+                    at.y = block * CKCI_TMA_BOX;
+                }
+                if (++tap == p.taps) {
+                    tap = 0;
+                    block++;
+                }
+            }
+            ckci_k_box_load(p, which, to, barrier, at);
+        }
+    };
+
+    static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m)
+    {
+        const int32_t lane = (int32_t)threadIdx.x % 32;
+        sender s(p, lane);
+        turn t = {0, 1};
+        ckci_k_tma_pieces piece(p);
+        CKCI_K_UNROLL(1)
+        while (piece.next()) {
+            s.start(piece);
+            CKCI_K_UNROLL(1)
+            for (int32_t step = piece.from; step < piece.to; step++) {
+                ckci_k_turns_await(&m.empty[t.stage], t.parity);
+                if (lane == 0) {
+                    ckci_k_turns_expect(&m.full[t.stage], STAGE);
+                }
+                if (lane < SLABS_A + SLABS_B) {
+                    s.send(step, m.stages + t.stage * STAGE, &m.full[t.stage]);
+                }
+                t.advance();
+            }
+        }
+    }
+
+    /* ---- The groups that multiply. */
+    const ckci_gpu_tma &p;
+    lds &m;
+    int32_t group; /* the same for all of a wave */
+    turn now;
+    alignas(16) float sum[MI][BN / 2], row_sum[SLABS_A][2];
+
+    CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room) : p(args), m(room)
+    {
+        group = (int32_t)threadIdx.x / 128;
+#if defined(__CUDA_ARCH__)
+        group = __shfl_sync(0xffffffffu, group, 0); /* so that compilers see it */
+#endif
+        now = {0, 0};
+    }
+
+    static CKCI_K_MEMBER int32_t lane()
+    {
+        return (int32_t)threadIdx.x % 32;
+    }
+
+    CKCI_K_MEMBER void clear()
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < MI; i++) {
+            CKCI_K_UNROLL(128)
+            for (int j = 0; j < BN / 2; j++) {
+                sum[i][j] = 0;
+            }
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < SLABS_A; i++) {
+            row_sum[i][0] = row_sum[i][1] = 0;
+        }
+    }
+
+    /* Sums are where they must be: 32 at a time, as in groups.h. */
+    CKCI_K_MEMBER void hold()
+    {
+#if defined(__CUDA_ARCH__)
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < MI; i++) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < BN / 2; j += 32) {
+                asm volatile("" : CKCI_K_SUM32(sum[i], j)::"memory");
+            }
+        }
+#endif
+    }
+
+    /* All but COUNT steps are multiplied. */
+    template <int COUNT> static CKCI_K_MEMBER void wait()
+    {
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(COUNT) : "memory");
+#endif
+    }
+
+    CKCI_K_MEMBER void leave(int32_t stage)
+    {
+#if defined(__CUDA_ARCH__)
+        __syncwarp();
+#endif
+        if (lane() == 0) {
+            ckci_k_turns_arrive(&m.empty[stage]);
+        }
+    }
+
+    template <class T> CKCI_K_MEMBER void multiply()
+    {
+        const int32_t at = now.stage * STAGE;
+#if defined(__CUDA_ARCH__)
+        const uint32_t start = ckci_k_lds_address(m.stages);
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const int32_t a = at + group * MI * CKCI_TMA_BOX_BYTES + (ACROSS_A ? i * 2048 : i * 32);
+            const int32_t b = at + SECOND + (ACROSS_B ? i * 2048 : i * 32);
+            CKCI_K_UNROLL(2)
+            for (int j = 0; j < MI; j++) {
+#if defined(CKCI_SIMULATOR)
+                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * CKCI_TMA_BOX_BYTES, m.stages + b, BN, ACROSS_A,
+                                      ACROSS_B);
+#else
+                ckci_k_multiply_groups<T, BN, ACROSS_A, ACROSS_B>(
+                    sum[j], ckci_k_describe((start + (uint32_t)(a + j * CKCI_TMA_BOX_BYTES)) >> 4),
+                    ckci_k_describe((start + (uint32_t)b) >> 4));
+#endif
+            }
+        }
+#if defined(__CUDA_ARCH__)
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+    }
+
+    /* Steps from .. to - 1. A stage is left one step after its products began. */
+    template <class T> CKCI_K_MEMBER void loop(int32_t from, int32_t to, int32_t column)
+    {
+        int32_t before = -1;
+        clear();
+        CKCI_K_UNROLL(1)
+        for (int32_t step = from; step < to; step++) {
+            ckci_k_turns_await(&m.full[now.stage], now.parity);
+            multiply<T>();
+            if constexpr (WEIGHT) {
+                if (sums_rows(column) && ((step - column) & (p.conv.bias_turns - 1)) == 0) {
+                    ckci_k_sum_slabs<T>(m.stages + now.stage * STAGE, row_sum);
+                }
+            }
+            wait<1>();
+            if (before >= 0) {
+                leave(before);
+            }
+            before = now.stage;
+            now.advance();
+        }
+        wait<0>();
+        hold();
+        if (before >= 0) {
+            leave(before);
+        }
+    }
+
+    CKCI_K_MEMBER bool sums_rows(int32_t column) const
+    {
+        return ckci_k_sums_rows(p.conv, column);
+    }
+
+    /* What D tensors of one number a channel add to a group's columns, to LDS. */
+    CKCI_K_MEMBER void prepare(int32_t column)
+    {
+        const ckci_gpu_target &o = p.conv.o;
+        if (WEIGHT || o.form != CKCI_FORM_LINEAR || o.partial) {
+            return;
+        }
+        CKCI_K_UNROLL(2)
+        for (int32_t i = (int32_t)threadIdx.x % 128; i < BN; i += 128) {
+            const int64_t channel = (int64_t)column * BN + i;
+            float shift = 0;
+            for (int32_t d = 0; d < o.adds && channel < p.conv.columns; d++) {
+                float more = 0;
+                const ckci_gpu_extra &v = o.d[d];
+                ckci_k_load_number(v.dtype, v.p + channel * v.stride[2] * ckci_k_size(v.dtype), more);
+                shift = fmaf(o.beta, more, shift);
+            }
+            m.vector[group * BN + i] = shift;
+        }
+    }
+
+    /* Where 64 columns begin, and how many of them exist: tap and input channel, or channel. */
+    struct columns {
+        int32_t tap, first, count;
+
+        CKCI_K_MEMBER columns(const ckci_gpu_tma &p, int32_t block)
+        {
+            tap = 0;
+            if constexpr (WEIGHT) {
+                tap = ckci_k_divide(block, p.by_blocks);
+                block -= tap * p.blocks;
+            }
+            first = block * CKCI_TMA_BOX;
+            count = tap < p.taps || !WEIGHT ? (WEIGHT ? p.conv.red : p.conv.columns) - first : 0;
+        }
+    };
+
+    /* Sums as f32 to [part][row][column]; more: added to what is there. Four lanes fill a sector. */
+    CKCI_K_MEMBER void finish_parts(const ckci_k_tma_pieces &s, bool more)
+    {
+        const ckci_gpu_conv &c = p.conv;
+        const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < SLABS_B; j++) {
+            const columns b(p, s.column * SLABS_B + j);
+            const int32_t column = lane() % 4 * 2;
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < MI; i++) {
+                const int32_t row = s.row * BM + (group * MI + i) * 64 + wave * 16 + lane() / 4;
+                float *to = (float *)c.o.partial + ((int64_t)s.part * c.rows + row) * c.columns +
+                            (WEIGHT ? b.tap * c.red : 0) + b.first + column;
+                CKCI_K_UNROLL(2)
+                for (int high = 0; high < 2; high++) {
+                    CKCI_K_UNROLL(8)
+                    for (int k = 0; k < 8 && row + 8 * high < c.rows; k++) {
+                        if (column + 8 * k < b.count) {
+                            float *two = to + (int64_t)(8 * high) * c.columns + 8 * k;
+                            const float x = sum[i][j * 32 + k * 4 + high * 2],
+                                        y = sum[i][j * 32 + k * 4 + high * 2 + 1];
+                            const ckci_k_uint2 before = more ? *(const ckci_k_uint2 *)two : ckci_k_uint2{0, 0};
+                            const ckci_k_uint2 after = {ckci_k_bits(ckci_k_float(before.x) + x),
+                                                        ckci_k_bits(ckci_k_float(before.y) + y)};
+                            *(ckci_k_uint2 *)two = after;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4])
+    {
+#if defined(CKCI_SIMULATOR)
+        sim_stmatrix_x4(to, two);
+#else
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),
+                     "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
+                     : "memory");
+#endif
+    }
+
+    /* 64 x 64 sums, rounded, to the group's strip. LINEAR: alpha * sum + shift, between low and high. */
+    template <int LINEAR> CKCI_K_MEMBER void round(const float *d, const float *shift)
+    {
+        const ckci_gpu_target &o = p.conv.o;
+        const int32_t wave = (int32_t)threadIdx.x % 128 / 32, row = wave * 16 + lane() % 16;
+        CKCI_K_UNROLL(4)
+        for (int q = 0; q < 4; q++) { /* 16 columns each */
+            uint32_t two[4];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                float x[2] = {d[q * 8 + i * 2], d[q * 8 + i * 2 + 1]};
+                if constexpr (LINEAR) {
+                    const float *more = shift + q * 16 + i / 2 * 8 + lane() % 4 * 2;
+                    x[0] = fmaf(o.alpha, x[0], more[0]);
+                    x[1] = fmaf(o.alpha, x[1], more[1]);
+                    ckci_k_limit(o, x);
+                }
+                two[i] = ckci_k_two(o.t.dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
+            }
+            put_blocks(m.strip[group] + ckci_k_spot<128>(row, q * 2 + lane() / 16), two);
+        }
+    }
+
+    CKCI_K_MEMBER void finish(const ckci_k_tma_pieces &s)
+    {
+        const ckci_gpu_target &o = p.conv.o;
+        const bool first = threadIdx.x % 128 == 0;
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < SLABS_B; j++) {
+            const columns b(p, s.column * SLABS_B + j);
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < MI; i++) {
+                const int32_t row = s.row * BM + (group * MI + i) * 64;
+                if (b.count <= 0 || row >= p.conv.rows) {
+                    continue;
+                }
+                if (first) {
+                    ckci_k_boxes_read();
+                }
+                ckci_k_meet<128>(1 + group);
+                if (WEIGHT || o.form == CKCI_FORM_STORE) {
+                    round<0>(sum[i] + j * 32, nullptr);
+                } else {
+                    round<1>(sum[i] + j * 32, m.vector + group * BN + j * CKCI_TMA_BOX);
+                }
+                ckci_k_proxy_fence();
+                ckci_k_meet<128>(1 + group);
+                if (first) {
+                    const ckci_k_corner at = {b.first, WEIGHT ? b.tap : row, row, 0, 0, 0, 0, 0};
+                    ckci_k_box_store(p, m.strip[group], at);
+                }
+            }
+        }
+    }
+
+    /* Sums of rows of dout to their part; from there, if it is the only one, to dbias. */
+    CKCI_K_MEMBER void finish_rows(const ckci_k_tma_pieces &s, bool more, bool last)
+    {
+        const ckci_gpu_conv &c = p.conv;
+        const int32_t wave = (int32_t)threadIdx.x / 32, r = (int32_t)threadIdx.x;
+        if (!sums_rows(s.column)) {
+            return;
+        }
+        ckci_k_meet<256>(3);
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < SLABS_A; i++) {
+            m.vector[(wave * SLABS_A + i) * 64 + lane() * 2] = row_sum[i][0];
+            m.vector[(wave * SLABS_A + i) * 64 + lane() * 2 + 1] = row_sum[i][1];
+        }
+        ckci_k_meet<256>(3);
+        if (r < BM && s.row * BM + r < c.rows) {
+            float total = m.vector[r];
+            CKCI_K_UNROLL(8)
+            for (int i = 1; i < 8; i++) {
+                total += m.vector[i * BM + r];
+            }
+            const int32_t channel = s.row * BM + r;
+            float *to = (float *)c.bias.sums + ((int64_t)s.part * c.bias_turns + s.column) * c.rows + channel;
+            total = more ? *to + total : total;
+            *to = total;
+            if (last && c.bias.out) {
+                ckci_k_bias_put<float>(c.bias, channel, total);
+            }
+        }
+    }
+
+    /* A block's slot: sums as registers have them, of a thread each 16 bytes after those of its neighbour; row
+       sums behind them. */
+    CKCI_K_MEMBER ckci_k_uint4 *slot(int32_t block) const
+    {
+        return (ckci_k_uint4 *)(p.slots + (int64_t)block * CKCI_TMA_SLOT(BM, BN)) + threadIdx.x;
+    }
+
+    CKCI_K_MEMBER uint64_t *done(int32_t block) const
+    {
+        return (uint64_t *)(p.slots + (int64_t)p.workers * CKCI_TMA_SLOT(BM, BN)) + 2 * block + group;
+    }
+
+    /* Sums that another block finishes, to this one's slot. */
+    CKCI_K_MEMBER void put_apart()
+    {
+        ckci_k_uint4 *to = slot((int32_t)blockIdx.x);
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < MI; i++) {
+            CKCI_K_UNROLL(32)
+            for (int j = 0; j < BN / 8; j++) {
+                to[(i * (BN / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
+            }
+        }
+        if constexpr (WEIGHT) {
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < SLABS_A / 2; i++) {
+                to[(MI * (BN / 8) + i) * 256] = *(const ckci_k_uint4 *)&row_sum[2 * i][0];
+            }
+        }
+        ckci_k_publish<128>(done((int32_t)blockIdx.x), 1 + group);
+    }
+
+    /* And from the slots of those that have the tile's later steps, in their order. */
+    CKCI_K_MEMBER void add_apart(const ckci_k_tma_pieces &s)
+    {
+        int32_t block = (int32_t)blockIdx.x, past = s.end;
+        CKCI_K_UNROLL(1)
+        while (past < s.past) {
+            int32_t first;
+            block--;
+            s.range(block, first, past);
+            ckci_k_obtain<128>(done(block), 1 + group);
+            const ckci_k_uint4 *from = slot(block);
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < MI; i++) {
+                CKCI_K_UNROLL(32)
+                for (int j = 0; j < BN / 8; j++) {
+                    const ckci_k_uint4 v = ckci_k_load_others(from + (i * (BN / 8) + j) * 256);
+                    sum[i][4 * j] += ckci_k_float(v.x);
+                    sum[i][4 * j + 1] += ckci_k_float(v.y);
+                    sum[i][4 * j + 2] += ckci_k_float(v.z);
+                    sum[i][4 * j + 3] += ckci_k_float(v.w);
+                }
+            }
+            if constexpr (WEIGHT) {
+                CKCI_K_UNROLL(2)
+                for (int i = 0; i < SLABS_A / 2; i++) {
+                    const ckci_k_uint4 v = ckci_k_load_others(from + (MI * (BN / 8) + i) * 256);
+                    row_sum[2 * i][0] += ckci_k_float(v.x);
+                    row_sum[2 * i][1] += ckci_k_float(v.y);
+                    row_sum[2 * i + 1][0] += ckci_k_float(v.z);
+                    row_sum[2 * i + 1][1] += ckci_k_float(v.w);
+                }
+            }
+        }
+    }
+
+    template <class T> CKCI_K_MEMBER void multiply_all()
+    {
+        const int32_t chain = WEIGHT ? p.conv.chain / CKCI_TMA_BOX : 0;
+        ckci_k_tma_pieces s(p);
+        CKCI_K_UNROLL(1)
+        while (s.next()) {
+            int32_t from = s.from;
+            prepare(s.column);
+            CKCI_K_UNROLL(1)
+            for (;;) {
+                const int32_t to = chain && s.to - from > chain ? from + chain : s.to;
+                loop<T>(from, to, s.column);
+                if (s.late()) {
+                    put_apart();
+                    break;
+                }
+                if (s.early()) {
+                    add_apart(s);
+                }
+                if (p.conv.o.partial) {
+                    finish_parts(s, from > s.from);
+                } else {
+                    finish(s);
+                }
+                if constexpr (WEIGHT) {
+                    finish_rows(s, from > s.from, to >= s.to);
+                }
+                from = to;
+                if (from >= s.to) {
+                    break;
+                }
+            }
+        }
+        if (threadIdx.x % 128 == 0) {
+            ckci_k_boxes_read();
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_tma &p, lds &m)
+    {
+        if (threadIdx.x == 0) {
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < STAGES; i++) {
+                ckci_k_turns_begin(&m.full[i], 1);
+                ckci_k_turns_begin(&m.empty[i], 8);
+            }
+            ckci_k_turns_begun();
+        }
+        __syncthreads();
+        if (threadIdx.x >= 256) {
+            ckci_k_leave_registers<40>();
+            if (threadIdx.x < 288) {
+                send_all(p, m);
+            }
+            return;
+        }
+        ckci_k_take_registers<232>();
+        ckci_k_tma_tiles tiles(p, m);
+        if (CKCI_K_BF16(p.conv.a.compute == CKCONV_BF16)) {
+            tiles.template multiply_all<ckci_k_bf16>();
+        } else {
+            tiles.template multiply_all<ckci_k_f16>();
+        }
+    }
+};
+#endif
+
+/* The kernel. Code that is not for sm_90a has none, and says so by the threads that it takes. */
+template <int KIND, int BM, int BN> struct ckci_k_matrix_tma {
+#if defined(CKCI_SIMULATOR)
+    struct lds {
+    };
+
+    static void run(const ckci_gpu_tma &p, lds &)
+    {
+        typedef ckci_k_tma_tiles<KIND, BM, BN> tiles;
+        typedef typename tiles::lds room;
+        CKCI_K_LDS(room, m);
+        tiles::run(p, m);
+    }
+#elif defined(CKCI_K_MMA)
+    struct lds { /* on the host too, which does not know for what it was compiled */
+        alignas(1024) unsigned char bytes[CKCI_TMA_STAGES(BM + BN) * (BM + BN) * 128 + CKCI_TMA_TABLES];
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_tma &p, lds &m)
+    {
+#if defined(CKCI_K_WGMMA)
+        typedef ckci_k_tma_tiles<KIND, BM, BN> tiles;
+        static_assert(sizeof(typename tiles::lds) <= sizeof m.bytes, "stages, strips, barriers");
+        tiles::run(p, *(typename tiles::lds *)m.bytes);
+#else
+        (void)p;
+        (void)m;
+#endif
+    }
+#else
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_tma &, lds &)
+    {
+    }
+#endif
+};
+
+#if defined(CKCI_K_WGMMA) && !defined(CKCI_SIMULATOR)
+template <int KIND, int BM, int BN> struct ckci_k_resident<ckci_k_matrix_tma<KIND, BM, BN>> {
+    enum { BLOCKS = 1 };
+};
+#elif defined(__CUDA_ARCH__) && !defined(__HIP__)
+template <int KIND, int BM, int BN> struct ckci_k_most_threads<ckci_k_matrix_tma<KIND, BM, BN>> {
+    enum { COUNT = 32 };
+};
+#endif
