@@ -888,6 +888,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef BN
 #pragma push_macro("BOTH")
 #undef BOTH
+#pragma push_macro("BOXES_A")
+#undef BOXES_A
+#pragma push_macro("BOXES_B")
+#undef BOXES_B
 #pragma push_macro("BUFFERS")
 #undef BUFFERS
 #pragma push_macro("BWD_DATA")
@@ -3361,7 +3365,7 @@ typedef struct ckci_gpu_conv {
     } as;
 } ckci_gpu_conv;
 
-/* A tensor of two-byte numbers whose boxes, 64 rows of 64 numbers, the tensor memory accelerator (TMA, sm_90a)
+/* A tensor of two-byte numbers whose boxes, so many rows of 64 numbers, the tensor memory accelerator (TMA, sm_90a)
    moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels: channels,
    up to three axes of a space (x first), images; rows of a box are those that neighbouring positions of a
    convolution read at its first tap, along each axis from `low` on (negative: padding) in steps of `step`;
@@ -3369,7 +3373,7 @@ typedef struct ckci_gpu_conv {
 typedef struct ckci_gpu_box {
     const unsigned char *p;
     int64_t len[5], stride[5]; /* in numbers; stride[0] is 1 */
-    int32_t rank, pixels;
+    int32_t rank, pixels, rows;
     int32_t low[3], high[3], step[3];
 } ckci_gpu_box;
 
@@ -3377,13 +3381,15 @@ typedef struct ckci_gpu_box {
    TMA has of the boxes, made when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
-    ckci_gpu_box box[3];         /* rows' operand, columns', what is written (rank 0: not by the TMA) */
+    ckci_gpu_box box[3];         /* rows' operand, columns', what is written (rank 0: not by the TMA; stride[1]: from row to row) */
     int32_t tiles, work, workers; /* tiles of one part, of all; blocks that take them in turns */
+    int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t share, share_rest;    /* steps of a block; blocks with one more; 0, 0: none are shared */
     unsigned char *slots;         /* sums of a block that another finishes; behind all slots a word for each group
                                      of waves, CKCI_TMA_DONE when they are there */
     int32_t steps;                /* of all parts of a tile */
+    int32_t turned;               /* taps of weights are in the opposite order */
     int32_t taps, blocks;         /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
@@ -3689,12 +3695,13 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
     M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
 
-/* sm_90's tiles that the TMA brings: rows, columns, parts of the kernels for fwd, bwd_data and bwd_weight, and
-   how much slower than .022 ns an output each takes 64 places of the reduction */
+/* sm_90's tiles that the TMA brings: rows, columns, parts of the kernels that read weights along the reduction
+   and across it, and of bwd_weight's; how much slower than .022 ns an output fwd, bwd_data and bwd_weight take
+   64 places of the reduction (H200) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
     M(X, 128, 256, 1, 2, 3, .92, .89, 1.02)                                                                  \
     M(X, 256, 128, 2, 3, 4, .905, .93, 1.13)                                                                 \
-    M(X, 128, 128, 3, 4, 1, 1.36, 1.43, 1.64)
+    M(X, 128, 128, 3, 4, 1, 1, 1.2, 1.2)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -3761,11 +3768,11 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(matrix_wide_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv,                               \
       CKCI_WIDE_THREADS(ROWS, COLUMNS), ckci_k_matrix<ckci_k_matrix_wide_weight, ROWS, COLUMNS>)
 #define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, FWD_SLOW, BACK_SLOW, WEIGHT_SLOW)              \
-    X(matrix_tma_fwd_##ROWS##x##COLUMNS, FWD_HALF, PART, ckci_gpu_tma, 384,                                   \
-      ckci_k_matrix_tma<CKCI_K_TMA_FWD, ROWS, COLUMNS>)                                                      \
-    X(matrix_tma_bwd_data_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                            \
+    X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
+      ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
+    X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
       ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
-    X(matrix_tma_bwd_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                      \
+    X(matrix_tma_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
       ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, ROWS, COLUMNS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
@@ -17869,6 +17876,7 @@ typedef struct ckci_matrix {
     int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
     int32_t bias;      /* bwd_weight: tiles sum dbias, too */
+    int32_t cluster;   /* TMA: blocks that have parts of a tile and add their sums, 0: none */
     int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
     unsigned char *slots;
     int32_t pairs,
@@ -18379,6 +18387,17 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     return 1700 * rates.round + rounds * (once + red / 64 * size * .022 * m->tile->slow[0] * rates.matrix);
 }
 
+/* Is what o has to be computed after sums a number for each channel, and between two bounds? */
+CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
+{
+    int good = o->form == CKCI_FORM_STORE ||
+               (o->form == CKCI_FORM_LINEAR && !weight && !o->scale && !o->shift && !o->across);
+    for (int32_t j = 0; j < o->adds; j++) {
+        good = good && o->d[j].line == CKCI_LINE_CHANNELS;
+    }
+    return good && (o->t.dtype == CKCONV_F16 || o->t.dtype == CKCONV_BF16);
+}
+
 /* Tiles that blocks of the TMA take whole, where they share the steps of others: of those there are between one
    and two rounds, so that few have sums from more than two blocks. */
 CKCI_FN int64_t ckci_tma_whole(const ckconv_device *device, int64_t tiles)
@@ -18396,15 +18415,46 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
     const int64_t all = (tiles - whole) * steps, share = ckci_ceil_div(all, units);
     const int64_t others = share < steps ? ckci_ceil_div(steps, share) : 1; /* that have a part of a tile */
     const double size = (double)m->tile->rows * m->tile->columns;
-    if (tiles % units == 0 || all / units < 4 || others > 3 || all > INT32_MAX ||
-        (m->conv.op == CKCONV_BWD_WEIGHT && ckci_min(steps, share) * CKCI_TMA_BOX > CKCI_SUM_WHOLE)) {
+    if (tiles % units == 0 || all / units < 4 || others > 3 || all > INT32_MAX) {
         return 1e300;
     }
+    if (m->conv.op == CKCONV_BWD_WEIGHT) { /* blocks are at different positions: the L2 cache must keep them all */
+        const ckci_gpu_conv *k = &m->l.a.conv;
+        const double images = (double)(k->n * k->a.len[3] * k->a.len[4] * k->a.len[5] * k->rows) +
+                              (double)(k->n * k->b.len[3] * k->b.len[4] * k->b.len[5] * k->red);
+        if (images * 2 > 32e6 || ckci_min(steps, share) * CKCI_TMA_BOX > CKCI_SUM_WHOLE) {
+            return 1e300;
+        }
+    }
     const ckci_rates rates = ckci_device_rates(device, m->type);
+    /* Blocks at different positions do not take what they read from each other's requests. */
+    const double apart = m->conv.op == CKCONV_BWD_WEIGHT ? 1.3 : 1;
     const double step = size * .022 * m->tile->slow[0] * rates.matrix, once = size * .06 * rates.bytes;
-    return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) + (double)share * step +
+    return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) + (double)share * step * apart +
            ceil((double)share / (double)steps) * once + 500 * rates.round +
            size * .09 * (double)(1 + others) * rates.bytes;
+}
+
+/* Blocks of a cluster that have parts of a tile each, two or four, if that takes less time: where all clusters
+   run at a time and the TMA stores what they add. Pairs fill all units; fours stay among those that share a
+   part of the chip, 14 to 18, so that up to two of them are lost in each of eight parts. */
+CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int64_t tiles, int64_t steps,
+                               double *cost)
+{
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    const int weight = m->conv.op == CKCONV_BWD_WEIGHT;
+    const double size = (double)m->tile->rows * m->tile->columns;
+    for (int32_t blocks = 2; blocks <= 4 && blocks * 8192 <= m->tile->rows * m->tile->columns; blocks *= 2) {
+        const int64_t part = ckci_ceil_div(steps, blocks);
+        const double time = (1700 + 1000) * rates.round + size * .06 * rates.bytes +
+                            (double)part * size * .022 * m->tile->slow[0] * rates.matrix + size * .06 * rates.bytes;
+        const int64_t room = device->compute_units / blocks - (blocks > 2 ? 5 : 0);
+        if (time < *cost && tiles <= room && part >= 2 &&
+            (!weight || part * CKCI_TMA_BOX <= CKCI_SUM_WHOLE)) {
+            m->cluster = blocks;
+            *cost = time;
+        }
+    }
 }
 
 /* If that takes less time, and slots have room. */
@@ -18538,8 +18588,14 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     int64_t numbers = ckci_saturating_mul(ckci_saturating_mul(k->g, k->rows), k->columns);
     const int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
-    const int shares = m->tile->form == CKCI_TILE_TMA && k->phases == 1 &&
-                       ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost);
+    int shares = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
+    if (tma && ckci_tma_epilogue(&k->o, 0)) {
+        ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
+    }
+    if (tma && ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost)) {
+        shares = 1;
+        m->cluster = 0;
+    }
     if (k->phases != 1 || k->columns % 8 != 0 || m->type == CKCONV_I8 || m->type == CKCONV_F64 ||
         tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX) {
         return;
@@ -18556,6 +18612,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     }
     m->bytes = best > 1 ? before : m->bytes;
     m->shares = best > 1 ? 0 : shares;
+    m->cluster = best > 1 ? 0 : m->cluster;
     if (best == 1 || ckci_matrix_take(m, best * numbers * 4, limit, ws, &k->o.partial, NULL) != CKCONV_OK) {
         k->stream = (int32_t)stream;
         return;
@@ -18635,7 +18692,8 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
            ckci_gpu_takes(image, NULL) == CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, ckconv_error *err);
+CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
+                                      ckconv_error *err);
 
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
@@ -18706,10 +18764,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     k->ranges = ranges;
     const int tma = tile->form == CKCI_TILE_TMA;
-    if (tma && back && !across) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the TMA reads weights of bwd_data as they are");
-    }
-    ckci_set_kernel(&m->l, across && !tma ? tile->back : tile->kernel);
+    ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
@@ -18728,7 +18783,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_matrix_parts(device, m, places, limit, ws, cost);
     *cost += m->packing;
     ckci_matrix_workers(device, m);
-    return tma ? ckci_matrix_tma(device, m, err) : CKCONV_OK;
+    return tma ? ckci_matrix_tma(device, m, across, err) : CKCONV_OK;
 }
 
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
@@ -19823,8 +19878,9 @@ CKCI_FN int ckci_tma_rows(const unsigned char *p, int64_t len, int64_t rows, int
     return ckci_tma_base(p, len, b) && ckci_tma_dimension(rows, pitch, b);
 }
 
-/* Weights: input channels, taps, output channels. */
-CKCI_FN int ckci_tma_weights(const ckci_tensor *w, ckci_gpu_box *b)
+/* Weights: channels along dimension `inner` (2: input, 1: output channels), taps if there are several, the other
+   channels. */
+CKCI_FN int ckci_tma_weights(const ckci_tensor *w, int inner, ckci_gpu_box *b)
 {
     int64_t taps = 1, step = 0;
     for (int i = 5; i >= 3; i--) {
@@ -19834,8 +19890,9 @@ CKCI_FN int ckci_tma_weights(const ckci_tensor *w, ckci_gpu_box *b)
         step = w->len[i] > 1 && step == 0 ? w->stride[i] : step;
         taps *= w->len[i];
     }
-    return (w->stride[2] == 1 || w->len[2] == 1) && ckci_tma_base(w->p, w->len[2], b) &&
-           ckci_tma_dimension(taps, step, b) && ckci_tma_dimension(w->len[1], w->stride[1], b);
+    return (w->stride[inner] == 1 || w->len[inner] == 1) && ckci_tma_base(w->p, w->len[inner], b) &&
+           (taps == 1 || ckci_tma_dimension(taps, step, b)) &&
+           ckci_tma_dimension(w->len[3 - inner], w->stride[3 - inner], b);
 }
 
 /* Do all positions of t, its batch included, follow each other at one distance? */
@@ -19884,17 +19941,6 @@ CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b
                : ckci_tma_pixels(c, b);
 }
 
-/* Is what o has to be computed after sums a number for each channel, and between two bounds? */
-CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
-{
-    int good = o->form == CKCI_FORM_STORE ||
-               (o->form == CKCI_FORM_LINEAR && !weight && !o->scale && !o->shift && !o->across);
-    for (int32_t j = 0; j < o->adds; j++) {
-        good = good && o->d[j].line == CKCI_LINE_CHANNELS;
-    }
-    return good && ckci_size(o->t.dtype) == 2 && (o->t.dtype == CKCONV_F16 || o->t.dtype == CKCONV_BF16);
-}
-
 /* Steps of 64 places of the reduction, of all parts of a tile. */
 CKCI_FN int64_t ckci_tma_steps(const ckci_conv *c, const ckci_gpu_conv *k)
 {
@@ -19911,15 +19957,30 @@ CKCI_FN int64_t ckci_tma_columns(const ckci_conv *c)
     return c->filter[0] * c->filter[1] * c->filter[2] * ckci_ceil_div(c->c, CKCI_TMA_BOX) * CKCI_TMA_BOX;
 }
 
-/* m's launch, planned as one of fragments, becomes one of the TMA. */
-CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, ckconv_error *err)
+/* What fwd and bwd_data write: by the TMA, or by threads in words. */
+CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu_box *b)
+{
+    const ckci_tensor *t = &k->o.t;
+    int64_t pitch;
+    int good = ckci_tma_epilogue(&k->o, 0) && t->stride[2] == 1 && ckci_tma_positions(t, &pitch);
+    if (good && !ckci_tma_rows(t->p, k->columns, positions, pitch, b)) {
+        memset(b, 0, sizeof *b);
+        b->p = t->p;
+        b->stride[1] = pitch;
+        good = (uintptr_t)t->p % 4 == 0 && pitch % 2 == 0 && k->columns % 2 == 0;
+    }
+    return good;
+}
+
+/* m's launch, planned as one of fragments, becomes one of the TMA. across: weights lie across the reduction. */
+CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across, ckconv_error *err)
 {
     const ckci_conv *c = &m->conv;
     ckci_gpu_tma *t = &m->l.a.tma;
     ckci_gpu_conv *k = &t->conv;
     const int weight = c->op == CKCONV_BWD_WEIGHT;
     const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2], steps = ckci_tma_steps(c, k);
-    const int64_t parts = ckci_max(m->split, 1);
+    const int64_t parts = ckci_max(m->cluster > 1 ? m->cluster : m->split, 1);
     const int64_t positions = weight ? c->n * c->output[0] * c->output[1] * c->output[2] : k->rows;
     int64_t pitch;
     if (m->l.grid == 0) {
@@ -19937,13 +19998,11 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         }
         good = good && k->columns % 2 == 0;
     } else {
-        good = good && ckci_tma_read(c, positions, &t->box[0]) && ckci_tma_weights(&c->t[CKCI_WEI], &t->box[1]);
+        good = good && ckci_tma_read(c, positions, &t->box[0]) && ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
-        good = ckci_tma_epilogue(&k->o, weight) &&
-               (weight ? ckci_tma_weights(&k->o.t, &t->box[2])
-                       : k->o.t.stride[2] == 1 && k->o.t.len[2] % 8 == 0 && ckci_tma_positions(&k->o.t, &pitch) &&
-                             ckci_tma_rows(k->o.t.p, k->columns, positions, pitch, &t->box[2]));
+        good = weight ? ckci_tma_epilogue(&k->o, 1) && ckci_tma_weights(&k->o.t, 2, &t->box[2])
+                      : ckci_tma_written(k, positions, &t->box[2]);
     } else if (weight && !m->fold) {
         good = good && ckci_weights_as_sums(&k->o.t) && k->o.form == CKCI_FORM_STORE;
     }
@@ -19952,10 +20011,16 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
                          "the TMA takes one group, channels last in multiples of 8, positions at even distances, "
                          "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
     }
+    /* rows along the reduction, where operands lie across it */
+    t->box[0].rows = weight ? +CKCI_TMA_BOX : m->tile->rows;
+    t->box[1].rows = across ? +CKCI_TMA_BOX : m->tile->columns;
+    t->turned = c->op == CKCONV_BWD_DATA;
+    t->box[2].rows = CKCI_TMA_BOX;
     t->tiles = k->tiles_m * k->tiles_n;
     t->work = (int32_t)(t->tiles * parts);
     t->whole = m->shares ? (int32_t)ckci_tma_whole(device, t->tiles) : t->work;
-    t->workers = (int32_t)ckci_min(t->work, ckci_max(device->compute_units, 1));
+    t->cluster = m->cluster > 1 ? m->cluster : 1;
+    t->workers = (int32_t)(m->cluster > 1 ? t->work : ckci_min(t->work, ckci_max(device->compute_units, 1)));
     t->steps = (int32_t)steps;
     t->by_steps = ckci_make_divisor(steps);
     if (m->shares) {
@@ -19966,7 +20031,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         t->slots = m->slots;
     }
     t->taps = (int32_t)taps;
-    t->blocks = (int32_t)ckci_ceil_div(weight ? c->c : k->red, CKCI_TMA_BOX);
+    t->blocks = (int32_t)ckci_ceil_div(k->red, CKCI_TMA_BOX);
     t->by_tiles = ckci_make_divisor(t->tiles);
     t->by_parts = ckci_make_divisor(parts);
     t->by_all_taps = ckci_make_divisor(taps);
@@ -19975,6 +20040,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->by_taps[1] = ckci_make_divisor(c->filter[1]);
     k->workers = t->workers;
     m->l.grid = t->workers;
+    m->l.cluster = t->cluster;
     return CKCONV_OK;
 }
 
@@ -20340,8 +20406,12 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
         split = ckci_matrix_split(device, m, tiles, positions, bytes, limit - m->bytes);
         *cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
                 ckci_sums_cost(device, split, bytes);
-        split = ckci_tma_shares(device, m, tiles, ckci_ceil_div(positions, CKCI_TMA_BOX), limit, ws, cost) ? 1
-                                                                                                          : 0;
+        const int64_t steps = ckci_ceil_div(positions, CKCI_TMA_BOX);
+        if (ckci_tma_epilogue(&k->o, 1) && !p->dbias.dtype) {
+            ckci_tma_clusters(device, m, tiles, steps, cost);
+        }
+        m->cluster = ckci_tma_shares(device, m, tiles, steps, limit, ws, cost) ? 0 : m->cluster;
+        split = m->shares || m->cluster > 1 ? 1 : 0;
     }
     if (split == 0) {
         int64_t room = (limit - m->bytes) / ckci_max(bytes, 1);
@@ -20357,7 +20427,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
             "%d)",
             (int)CKCI_WHOLE_PART, CKCI_LL(least), CKCI_LL(split), (int)CKCI_MOST_PARTS);
     }
-    k->chain = m->whole || m->shares ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
+    k->chain = m->whole || m->shares || m->cluster > 1 ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
     /* one part is the weights themselves, or what they come of */
     int adds =
         k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile->rows, m->tile->columns);
@@ -20385,7 +20455,13 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     int64_t images = k->part / ckci_max(space, 1) + 2;
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", images, beyond, err));
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, NULL, err));
-    k->merge = m->merge > 1 || c->k != real_k || c->c != real_c ? (int32_t)m->merge : 0;
+    if (tma && m->merge == 1 && !m->pairs) { /* channels that are padded end rows, or the columns of a tap */
+        k->rows = (int32_t)real_k;
+        k->red = (int32_t)real_c;
+        k->columns = (int32_t)(k->columns / c->c * real_c);
+    }
+    const int padded = c->k != real_k || c->c != real_c;
+    k->merge = m->merge > 1 || (padded && !(tma && !m->pairs)) ? (int32_t)m->merge : 0;
     k->shift = m->shift;
     k->filter_x = m->pairs ? (int32_t)p->filter[2] : 0;
     k->by_one_k = ckci_make_divisor(p->k);
@@ -20393,7 +20469,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     k->o_vec = k->o_vec && k->merge == 0 && k->columns % 2 == 0;
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
     ckci_matrix_order(device, m);
-    if (!m->shares) {
+    if (!m->shares && m->cluster <= 1) {
         *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
     }
     if (split > 1 && k->merge == 0) {
@@ -20410,7 +20486,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
         }
     }
     *cost += m->packing;
-    return tma ? ckci_matrix_tma(device, m, err) : CKCONV_OK;
+    return tma ? ckci_matrix_tma(device, m, 1, err) : CKCONV_OK;
 }
 
 /* The same; dwei is not turned where that leaves no workspace for sums. */
@@ -20462,7 +20538,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     }
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold + ckci_bias_apart(&m));
     f->plan->tune[CKCI_TUNE_BIAS] = m.bias + ckci_bias_apart(&m);
-    f->plan->split_k = m.shares ? 0 : m.split; /* planned again, and so again */
+    f->plan->split_k = m.shares || m.cluster > 1 ? 0 : m.split; /* planned again, and so again */
     f->plan->workspace_bytes = m.bytes;
     return CKCONV_OK;
 }
@@ -22780,10 +22856,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_MATRIX_ROW(X, MFMA, BWD_WEIGHT, weight, gpu_mfma_bwd_weight_##ROWS##x##COLUMNS, CKCONV_F32,         \
                     CKCI_TILE_HALF, ROWS, COLUMNS, CKCI_KERNEL_matrix_wide_weight_##ROWS##x##COLUMNS, 0, 0,  \
                     0, 0, 0, {0, 0})
-#define CKCI_TMA_ROW(X, OP, PASS, BODY, ROWS, COLUMNS, SLOW)                                                 \
+#define CKCI_TMA_ROW(X, OP, PASS, BODY, KERNEL, ACROSS, ROWS, COLUMNS, SLOW)                                 \
     CKCI_MATRIX_ROW(X, MMA, OP, BODY, gpu_mma_##PASS##_tma_##ROWS##x##COLUMNS, CKCONV_F32, CKCI_TILE_TMA,    \
-                    ROWS, COLUMNS, CKCI_KERNEL_matrix_tma_##PASS##_##ROWS##x##COLUMNS, 0, 0, 0, 0, 0,        \
-                    {SLOW, SLOW})
+                    ROWS, COLUMNS, CKCI_KERNEL_matrix_tma_##KERNEL##_##ROWS##x##COLUMNS,                     \
+                    CKCI_KERNEL_matrix_tma_##ACROSS##_##ROWS##x##COLUMNS, 0, 0, 0, 0, {SLOW, SLOW})
 #define CKCI_WHOLE_ROW(X, FAMILY, LOW, OP, PASS, ROWS, COLUMNS, SLOW)                                        \
     CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_i8_##ROWS##x##COLUMNS, CKCONV_I32,           \
                     CKCI_TILE_WHOLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_whole_##ROWS##x##COLUMNS, 0, 0, 0, 0, \
@@ -22846,9 +22922,9 @@ CKCI_FN int32_t ckci_cpu_features(void)
 #define CKCI_MMA_GATHER(X, ...) CKCI_ANY_GATHER(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_TMA(X, ROWS, COLUMNS, PART, BACK, WEIGHT, FWD_SLOW, BACK_SLOW, WEIGHT_SLOW)                 \
-    CKCI_TMA_ROW(X, FWD, fwd, gather, ROWS, COLUMNS, FWD_SLOW)                                               \
-    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, ROWS, COLUMNS, BACK_SLOW)                                    \
-    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, ROWS, COLUMNS, WEIGHT_SLOW)
+    CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, FWD_SLOW)                                 \
+    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, BACK_SLOW)                      \
+    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, ROWS, COLUMNS, WEIGHT_SLOW)
 #define CKCI_MMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MMA, mma, tf32, __VA_ARGS__)
 #define CKCI_MMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MMA, mma, __VA_ARGS__)
@@ -26162,6 +26238,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("BM")
 #pragma pop_macro("BN")
 #pragma pop_macro("BOTH")
+#pragma pop_macro("BOXES_A")
+#pragma pop_macro("BOXES_B")
 #pragma pop_macro("BUFFERS")
 #pragma pop_macro("BWD_DATA")
 #pragma pop_macro("BWD_WEIGHT")

@@ -96,6 +96,10 @@
 #undef BN
 #pragma push_macro("BOTH")
 #undef BOTH
+#pragma push_macro("BOXES_A")
+#undef BOXES_A
+#pragma push_macro("BOXES_B")
+#undef BOXES_B
 #pragma push_macro("BUFFERS")
 #undef BUFFERS
 #pragma push_macro("BWD_DATA")

@@ -51,6 +51,8 @@
 #pragma pop_macro("BM")
 #pragma pop_macro("BN")
 #pragma pop_macro("BOTH")
+#pragma pop_macro("BOXES_A")
+#pragma pop_macro("BOXES_B")
 #pragma pop_macro("BUFFERS")
 #pragma pop_macro("BWD_DATA")
 #pragma pop_macro("BWD_WEIGHT")

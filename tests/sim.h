@@ -960,6 +960,13 @@ static inline void *sim_lds_of_block()
            (size_t)(sim_block.thread / sim_block.block_threads) * sim_block.lds_apart;
 }
 
+/* The same place in the LDS of a block of the cluster. */
+__attribute__((unused)) static const void *sim_lds_of_other(const void *own, int block)
+{
+    const unsigned char *at = (const unsigned char *)own;
+    return at + ((ptrdiff_t)block - sim_block.thread / sim_block.block_threads) * (ptrdiff_t)sim_block.lds_apart;
+}
+
 /* The same memory for all threads of a block, of exactly this size where it is alone. It is kept between
    blocks, but its content is not. */
 static inline void *sim_lds(size_t bytes)

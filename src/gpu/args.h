@@ -311,7 +311,7 @@ typedef struct ckci_gpu_conv {
     } as;
 } ckci_gpu_conv;
 
-/* A tensor of two-byte numbers whose boxes, 64 rows of 64 numbers, the tensor memory accelerator (TMA, sm_90a)
+/* A tensor of two-byte numbers whose boxes, so many rows of 64 numbers, the tensor memory accelerator (TMA, sm_90a)
    moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels: channels,
    up to three axes of a space (x first), images; rows of a box are those that neighbouring positions of a
    convolution read at its first tap, along each axis from `low` on (negative: padding) in steps of `step`;
@@ -319,7 +319,7 @@ typedef struct ckci_gpu_conv {
 typedef struct ckci_gpu_box {
     const unsigned char *p;
     int64_t len[5], stride[5]; /* in numbers; stride[0] is 1 */
-    int32_t rank, pixels;
+    int32_t rank, pixels, rows;
     int32_t low[3], high[3], step[3];
 } ckci_gpu_box;
 
@@ -327,13 +327,15 @@ typedef struct ckci_gpu_box {
    TMA has of the boxes, made when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
-    ckci_gpu_box box[3];         /* rows' operand, columns', what is written (rank 0: not by the TMA) */
+    ckci_gpu_box box[3];         /* rows' operand, columns', what is written (rank 0: not by the TMA; stride[1]: from row to row) */
     int32_t tiles, work, workers; /* tiles of one part, of all; blocks that take them in turns */
+    int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t share, share_rest;    /* steps of a block; blocks with one more; 0, 0: none are shared */
     unsigned char *slots;         /* sums of a block that another finishes; behind all slots a word for each group
                                      of waves, CKCI_TMA_DONE when they are there */
     int32_t steps;                /* of all parts of a tile */
+    int32_t turned;               /* taps of weights are in the opposite order */
     int32_t taps, blocks;         /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)

@@ -32,6 +32,7 @@ typedef struct ckci_matrix {
     int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
     int32_t bias;      /* bwd_weight: tiles sum dbias, too */
+    int32_t cluster;   /* TMA: blocks that have parts of a tile and add their sums, 0: none */
     int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
     unsigned char *slots;
     int32_t pairs,
@@ -542,6 +543,17 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     return 1700 * rates.round + rounds * (once + red / 64 * size * .022 * m->tile->slow[0] * rates.matrix);
 }
 
+/* Is what o has to be computed after sums a number for each channel, and between two bounds? */
+CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
+{
+    int good = o->form == CKCI_FORM_STORE ||
+               (o->form == CKCI_FORM_LINEAR && !weight && !o->scale && !o->shift && !o->across);
+    for (int32_t j = 0; j < o->adds; j++) {
+        good = good && o->d[j].line == CKCI_LINE_CHANNELS;
+    }
+    return good && (o->t.dtype == CKCONV_F16 || o->t.dtype == CKCONV_BF16);
+}
+
 /* Tiles that blocks of the TMA take whole, where they share the steps of others: of those there are between one
    and two rounds, so that few have sums from more than two blocks. */
 CKCI_FN int64_t ckci_tma_whole(const ckconv_device *device, int64_t tiles)
@@ -559,15 +571,46 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
     const int64_t all = (tiles - whole) * steps, share = ckci_ceil_div(all, units);
     const int64_t others = share < steps ? ckci_ceil_div(steps, share) : 1; /* that have a part of a tile */
     const double size = (double)m->tile->rows * m->tile->columns;
-    if (tiles % units == 0 || all / units < 4 || others > 3 || all > INT32_MAX ||
-        (m->conv.op == CKCONV_BWD_WEIGHT && ckci_min(steps, share) * CKCI_TMA_BOX > CKCI_SUM_WHOLE)) {
+    if (tiles % units == 0 || all / units < 4 || others > 3 || all > INT32_MAX) {
         return 1e300;
     }
+    if (m->conv.op == CKCONV_BWD_WEIGHT) { /* blocks are at different positions: the L2 cache must keep them all */
+        const ckci_gpu_conv *k = &m->l.a.conv;
+        const double images = (double)(k->n * k->a.len[3] * k->a.len[4] * k->a.len[5] * k->rows) +
+                              (double)(k->n * k->b.len[3] * k->b.len[4] * k->b.len[5] * k->red);
+        if (images * 2 > 32e6 || ckci_min(steps, share) * CKCI_TMA_BOX > CKCI_SUM_WHOLE) {
+            return 1e300;
+        }
+    }
     const ckci_rates rates = ckci_device_rates(device, m->type);
+    /* Blocks at different positions do not take what they read from each other's requests. */
+    const double apart = m->conv.op == CKCONV_BWD_WEIGHT ? 1.3 : 1;
     const double step = size * .022 * m->tile->slow[0] * rates.matrix, once = size * .06 * rates.bytes;
-    return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) + (double)share * step +
+    return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) + (double)share * step * apart +
            ceil((double)share / (double)steps) * once + 500 * rates.round +
            size * .09 * (double)(1 + others) * rates.bytes;
+}
+
+/* Blocks of a cluster that have parts of a tile each, two or four, if that takes less time: where all clusters
+   run at a time and the TMA stores what they add. Pairs fill all units; fours stay among those that share a
+   part of the chip, 14 to 18, so that up to two of them are lost in each of eight parts. */
+CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int64_t tiles, int64_t steps,
+                               double *cost)
+{
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    const int weight = m->conv.op == CKCONV_BWD_WEIGHT;
+    const double size = (double)m->tile->rows * m->tile->columns;
+    for (int32_t blocks = 2; blocks <= 4 && blocks * 8192 <= m->tile->rows * m->tile->columns; blocks *= 2) {
+        const int64_t part = ckci_ceil_div(steps, blocks);
+        const double time = (1700 + 1000) * rates.round + size * .06 * rates.bytes +
+                            (double)part * size * .022 * m->tile->slow[0] * rates.matrix + size * .06 * rates.bytes;
+        const int64_t room = device->compute_units / blocks - (blocks > 2 ? 5 : 0);
+        if (time < *cost && tiles <= room && part >= 2 &&
+            (!weight || part * CKCI_TMA_BOX <= CKCI_SUM_WHOLE)) {
+            m->cluster = blocks;
+            *cost = time;
+        }
+    }
 }
 
 /* If that takes less time, and slots have room. */
@@ -701,8 +744,14 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     int64_t numbers = ckci_saturating_mul(ckci_saturating_mul(k->g, k->rows), k->columns);
     const int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
-    const int shares = m->tile->form == CKCI_TILE_TMA && k->phases == 1 &&
-                       ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost);
+    int shares = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
+    if (tma && ckci_tma_epilogue(&k->o, 0)) {
+        ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
+    }
+    if (tma && ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost)) {
+        shares = 1;
+        m->cluster = 0;
+    }
     if (k->phases != 1 || k->columns % 8 != 0 || m->type == CKCONV_I8 || m->type == CKCONV_F64 ||
         tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX) {
         return;
@@ -719,6 +768,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     }
     m->bytes = best > 1 ? before : m->bytes;
     m->shares = best > 1 ? 0 : shares;
+    m->cluster = best > 1 ? 0 : m->cluster;
     if (best == 1 || ckci_matrix_take(m, best * numbers * 4, limit, ws, &k->o.partial, NULL) != CKCONV_OK) {
         k->stream = (int32_t)stream;
         return;
@@ -798,7 +848,8 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
            ckci_gpu_takes(image, NULL) == CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, ckconv_error *err);
+CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
+                                      ckconv_error *err);
 
 CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
@@ -869,10 +920,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     k->ranges = ranges;
     const int tma = tile->form == CKCI_TILE_TMA;
-    if (tma && back && !across) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the TMA reads weights of bwd_data as they are");
-    }
-    ckci_set_kernel(&m->l, across && !tma ? tile->back : tile->kernel);
+    ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
@@ -891,7 +939,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_matrix_parts(device, m, places, limit, ws, cost);
     *cost += m->packing;
     ckci_matrix_workers(device, m);
-    return tma ? ckci_matrix_tma(device, m, err) : CKCONV_OK;
+    return tma ? ckci_matrix_tma(device, m, across, err) : CKCONV_OK;
 }
 
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */

@@ -364,8 +364,12 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
         split = ckci_matrix_split(device, m, tiles, positions, bytes, limit - m->bytes);
         *cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
                 ckci_sums_cost(device, split, bytes);
-        split = ckci_tma_shares(device, m, tiles, ckci_ceil_div(positions, CKCI_TMA_BOX), limit, ws, cost) ? 1
-                                                                                                          : 0;
+        const int64_t steps = ckci_ceil_div(positions, CKCI_TMA_BOX);
+        if (ckci_tma_epilogue(&k->o, 1) && !p->dbias.dtype) {
+            ckci_tma_clusters(device, m, tiles, steps, cost);
+        }
+        m->cluster = ckci_tma_shares(device, m, tiles, steps, limit, ws, cost) ? 0 : m->cluster;
+        split = m->shares || m->cluster > 1 ? 1 : 0;
     }
     if (split == 0) {
         int64_t room = (limit - m->bytes) / ckci_max(bytes, 1);
@@ -381,7 +385,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
             "%d)",
             (int)CKCI_WHOLE_PART, CKCI_LL(least), CKCI_LL(split), (int)CKCI_MOST_PARTS);
     }
-    k->chain = m->whole || m->shares ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
+    k->chain = m->whole || m->shares || m->cluster > 1 ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
     /* one part is the weights themselves, or what they come of */
     int adds =
         k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile->rows, m->tile->columns);
@@ -409,7 +413,13 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     int64_t images = k->part / ckci_max(space, 1) + 2;
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_IN], "in", images, beyond, err));
     CKCI_TRY(ckci_matrix_reach(&c->t[CKCI_OUT], "dout", images, NULL, err));
-    k->merge = m->merge > 1 || c->k != real_k || c->c != real_c ? (int32_t)m->merge : 0;
+    if (tma && m->merge == 1 && !m->pairs) { /* channels that are padded end rows, or the columns of a tap */
+        k->rows = (int32_t)real_k;
+        k->red = (int32_t)real_c;
+        k->columns = (int32_t)(k->columns / c->c * real_c);
+    }
+    const int padded = c->k != real_k || c->c != real_c;
+    k->merge = m->merge > 1 || (padded && !(tma && !m->pairs)) ? (int32_t)m->merge : 0;
     k->shift = m->shift;
     k->filter_x = m->pairs ? (int32_t)p->filter[2] : 0;
     k->by_one_k = ckci_make_divisor(p->k);
@@ -417,7 +427,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     k->o_vec = k->o_vec && k->merge == 0 && k->columns % 2 == 0;
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
     ckci_matrix_order(device, m);
-    if (!m->shares) {
+    if (!m->shares && m->cluster <= 1) {
         *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
     }
     if (split > 1 && k->merge == 0) {
@@ -434,7 +444,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
         }
     }
     *cost += m->packing;
-    return tma ? ckci_matrix_tma(device, m, err) : CKCONV_OK;
+    return tma ? ckci_matrix_tma(device, m, 1, err) : CKCONV_OK;
 }
 
 /* The same; dwei is not turned where that leaves no workspace for sums. */
@@ -486,7 +496,7 @@ CKCI_FN ckconv_status ckci_fit_matrix_weight(ckci_fit *f, ckconv_error *err)
     }
     ckci_plan_launch(f->plan, &m.l, ckci_packed_launches(&m) + m.fold + ckci_bias_apart(&m));
     f->plan->tune[CKCI_TUNE_BIAS] = m.bias + ckci_bias_apart(&m);
-    f->plan->split_k = m.shares ? 0 : m.split; /* planned again, and so again */
+    f->plan->split_k = m.shares || m.cluster > 1 ? 0 : m.split; /* planned again, and so again */
     f->plan->workspace_bytes = m.bytes;
     return CKCONV_OK;
 }

@@ -33,12 +33,13 @@
     M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
     M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
 
-/* sm_90's tiles that the TMA brings: rows, columns, parts of the kernels for fwd, bwd_data and bwd_weight, and
-   how much slower than .022 ns an output each takes 64 places of the reduction */
+/* sm_90's tiles that the TMA brings: rows, columns, parts of the kernels that read weights along the reduction
+   and across it, and of bwd_weight's; how much slower than .022 ns an output fwd, bwd_data and bwd_weight take
+   64 places of the reduction (H200) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
     M(X, 128, 256, 1, 2, 3, .92, .89, 1.02)                                                                  \
     M(X, 256, 128, 2, 3, 4, .905, .93, 1.13)                                                                 \
-    M(X, 128, 128, 3, 4, 1, 1.36, 1.43, 1.64)
+    M(X, 128, 128, 3, 4, 1, 1, 1.2, 1.2)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -105,11 +106,11 @@
     X(matrix_wide_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv,                               \
       CKCI_WIDE_THREADS(ROWS, COLUMNS), ckci_k_matrix<ckci_k_matrix_wide_weight, ROWS, COLUMNS>)
 #define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, FWD_SLOW, BACK_SLOW, WEIGHT_SLOW)              \
-    X(matrix_tma_fwd_##ROWS##x##COLUMNS, FWD_HALF, PART, ckci_gpu_tma, 384,                                   \
-      ckci_k_matrix_tma<CKCI_K_TMA_FWD, ROWS, COLUMNS>)                                                      \
-    X(matrix_tma_bwd_data_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                            \
+    X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
+      ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
+    X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
       ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
-    X(matrix_tma_bwd_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                      \
+    X(matrix_tma_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
       ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, ROWS, COLUMNS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \

@@ -33,8 +33,9 @@ CKCI_FN int ckci_tma_rows(const unsigned char *p, int64_t len, int64_t rows, int
     return ckci_tma_base(p, len, b) && ckci_tma_dimension(rows, pitch, b);
 }
 
-/* Weights: input channels, taps, output channels. */
-CKCI_FN int ckci_tma_weights(const ckci_tensor *w, ckci_gpu_box *b)
+/* Weights: channels along dimension `inner` (2: input, 1: output channels), taps if there are several, the other
+   channels. */
+CKCI_FN int ckci_tma_weights(const ckci_tensor *w, int inner, ckci_gpu_box *b)
 {
     int64_t taps = 1, step = 0;
     for (int i = 5; i >= 3; i--) {
@@ -44,8 +45,9 @@ CKCI_FN int ckci_tma_weights(const ckci_tensor *w, ckci_gpu_box *b)
         step = w->len[i] > 1 && step == 0 ? w->stride[i] : step;
         taps *= w->len[i];
     }
-    return (w->stride[2] == 1 || w->len[2] == 1) && ckci_tma_base(w->p, w->len[2], b) &&
-           ckci_tma_dimension(taps, step, b) && ckci_tma_dimension(w->len[1], w->stride[1], b);
+    return (w->stride[inner] == 1 || w->len[inner] == 1) && ckci_tma_base(w->p, w->len[inner], b) &&
+           (taps == 1 || ckci_tma_dimension(taps, step, b)) &&
+           ckci_tma_dimension(w->len[3 - inner], w->stride[3 - inner], b);
 }
 
 /* Do all positions of t, its batch included, follow each other at one distance? */
@@ -94,17 +96,6 @@ CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b
                : ckci_tma_pixels(c, b);
 }
 
-/* Is what o has to be computed after sums a number for each channel, and between two bounds? */
-CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
-{
-    int good = o->form == CKCI_FORM_STORE ||
-               (o->form == CKCI_FORM_LINEAR && !weight && !o->scale && !o->shift && !o->across);
-    for (int32_t j = 0; j < o->adds; j++) {
-        good = good && o->d[j].line == CKCI_LINE_CHANNELS;
-    }
-    return good && ckci_size(o->t.dtype) == 2 && (o->t.dtype == CKCONV_F16 || o->t.dtype == CKCONV_BF16);
-}
-
 /* Steps of 64 places of the reduction, of all parts of a tile. */
 CKCI_FN int64_t ckci_tma_steps(const ckci_conv *c, const ckci_gpu_conv *k)
 {
@@ -121,15 +112,30 @@ CKCI_FN int64_t ckci_tma_columns(const ckci_conv *c)
     return c->filter[0] * c->filter[1] * c->filter[2] * ckci_ceil_div(c->c, CKCI_TMA_BOX) * CKCI_TMA_BOX;
 }
 
-/* m's launch, planned as one of fragments, becomes one of the TMA. */
-CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, ckconv_error *err)
+/* What fwd and bwd_data write: by the TMA, or by threads in words. */
+CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu_box *b)
+{
+    const ckci_tensor *t = &k->o.t;
+    int64_t pitch;
+    int good = ckci_tma_epilogue(&k->o, 0) && t->stride[2] == 1 && ckci_tma_positions(t, &pitch);
+    if (good && !ckci_tma_rows(t->p, k->columns, positions, pitch, b)) {
+        memset(b, 0, sizeof *b);
+        b->p = t->p;
+        b->stride[1] = pitch;
+        good = (uintptr_t)t->p % 4 == 0 && pitch % 2 == 0 && k->columns % 2 == 0;
+    }
+    return good;
+}
+
+/* m's launch, planned as one of fragments, becomes one of the TMA. across: weights lie across the reduction. */
+CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across, ckconv_error *err)
 {
     const ckci_conv *c = &m->conv;
     ckci_gpu_tma *t = &m->l.a.tma;
     ckci_gpu_conv *k = &t->conv;
     const int weight = c->op == CKCONV_BWD_WEIGHT;
     const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2], steps = ckci_tma_steps(c, k);
-    const int64_t parts = ckci_max(m->split, 1);
+    const int64_t parts = ckci_max(m->cluster > 1 ? m->cluster : m->split, 1);
     const int64_t positions = weight ? c->n * c->output[0] * c->output[1] * c->output[2] : k->rows;
     int64_t pitch;
     if (m->l.grid == 0) {
@@ -147,13 +153,11 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         }
         good = good && k->columns % 2 == 0;
     } else {
-        good = good && ckci_tma_read(c, positions, &t->box[0]) && ckci_tma_weights(&c->t[CKCI_WEI], &t->box[1]);
+        good = good && ckci_tma_read(c, positions, &t->box[0]) && ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
-        good = ckci_tma_epilogue(&k->o, weight) &&
-               (weight ? ckci_tma_weights(&k->o.t, &t->box[2])
-                       : k->o.t.stride[2] == 1 && k->o.t.len[2] % 8 == 0 && ckci_tma_positions(&k->o.t, &pitch) &&
-                             ckci_tma_rows(k->o.t.p, k->columns, positions, pitch, &t->box[2]));
+        good = weight ? ckci_tma_epilogue(&k->o, 1) && ckci_tma_weights(&k->o.t, 2, &t->box[2])
+                      : ckci_tma_written(k, positions, &t->box[2]);
     } else if (weight && !m->fold) {
         good = good && ckci_weights_as_sums(&k->o.t) && k->o.form == CKCI_FORM_STORE;
     }
@@ -162,10 +166,16 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
                          "the TMA takes one group, channels last in multiples of 8, positions at even distances, "
                          "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
     }
+    /* rows along the reduction, where operands lie across it */
+    t->box[0].rows = weight ? +CKCI_TMA_BOX : m->tile->rows;
+    t->box[1].rows = across ? +CKCI_TMA_BOX : m->tile->columns;
+    t->turned = c->op == CKCONV_BWD_DATA;
+    t->box[2].rows = CKCI_TMA_BOX;
     t->tiles = k->tiles_m * k->tiles_n;
     t->work = (int32_t)(t->tiles * parts);
     t->whole = m->shares ? (int32_t)ckci_tma_whole(device, t->tiles) : t->work;
-    t->workers = (int32_t)ckci_min(t->work, ckci_max(device->compute_units, 1));
+    t->cluster = m->cluster > 1 ? m->cluster : 1;
+    t->workers = (int32_t)(m->cluster > 1 ? t->work : ckci_min(t->work, ckci_max(device->compute_units, 1)));
     t->steps = (int32_t)steps;
     t->by_steps = ckci_make_divisor(steps);
     if (m->shares) {
@@ -176,7 +186,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         t->slots = m->slots;
     }
     t->taps = (int32_t)taps;
-    t->blocks = (int32_t)ckci_ceil_div(weight ? c->c : k->red, CKCI_TMA_BOX);
+    t->blocks = (int32_t)ckci_ceil_div(k->red, CKCI_TMA_BOX);
     t->by_tiles = ckci_make_divisor(t->tiles);
     t->by_parts = ckci_make_divisor(parts);
     t->by_all_taps = ckci_make_divisor(taps);
@@ -185,5 +195,6 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->by_taps[1] = ckci_make_divisor(c->filter[1]);
     k->workers = t->workers;
     m->l.grid = t->workers;
+    m->l.cluster = t->cluster;
     return CKCONV_OK;
 }

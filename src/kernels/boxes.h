@@ -1,6 +1,6 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-boxes
-  The tensor memory accelerator (TMA) of sm_90a: boxes of 64 rows of 128 bytes between memory and LDS, where
+  The tensor memory accelerator (TMA) of sm_90a: boxes of rows of 128 bytes between memory and LDS, where
   they lie swizzled as groups of waves multiply them; barriers that count what came, and who is done with it;
   barriers of some of a block's waves. One instruction each, or what the simulator does in its place.
 */
@@ -100,16 +100,21 @@ struct ckci_k_corner {
     int32_t tap_x, tap_y, tap_z;
 };
 
-/* Brings a box of 64 rows into LDS. */
-CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned char *to, uint64_t *barrier,
-                               const ckci_k_corner &c)
+/* Brings a box of the first or second operand into LDS. kind: its rank, more by so much if its rows
+   are pixels. */
+enum { CKCI_K_BOX_PIXELS = 8 };
+CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kind, unsigned char *to,
+                               uint64_t *barrier, const ckci_k_corner &c)
 {
-    const ckci_gpu_box &b = p.box[which];
 #if defined(CKCI_SIMULATOR)
+    const ckci_gpu_box &b = p.box[which];
+    if (kind != b.rank + b.pixels * CKCI_K_BOX_PIXELS) {
+        sim_die("a box of kind %d is sent for as %d", b.rank + b.pixels * CKCI_K_BOX_PIXELS, kind);
+    }
     int64_t at[3] = {c.x, c.y, c.z}, n = c.n;
     const int axes = b.rank - 2;
     const int32_t tap[3] = {c.tap_x, c.tap_y, c.tap_z};
-    for (int r = 0; r < CKCI_TMA_BOX; r++) {
+    for (int r = 0; r < b.rows; r++) {
         if (!b.pixels) {
             const int64_t row = (b.rank == 2 ? c.x : c.y) + (int64_t)r, rows = b.len[b.rank - 1];
             const bool in = row >= 0 && row < rows && (b.rank == 2 || (c.x >= 0 && c.x < b.len[1]));
@@ -134,25 +139,25 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned ch
             n += i == axes - 1;
         }
     }
-    sim_turns_bytes(barrier, CKCI_TMA_BOX_BYTES);
+    sim_turns_bytes(barrier, 128 * b.rows);
 #elif defined(__CUDA_ARCH__)
 #define CKCI_K_TMA_LOAD(KIND, AT, TAPS, ...)                                                                 \
     asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "         \
                  "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                                   \
-                 "l"(p.map[which]), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                   \
+                 "l"(which ? p.map[1] : p.map[0]), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                   \
                  : "memory")
-    switch (b.pixels ? 8 + b.rank : b.rank) {
+    switch (kind) {
     case 2:
         CKCI_K_TMA_LOAD("2d.shared::cluster.global.tile", "%3, %4", "", "r"(c.x));
         break;
     case 3:
         CKCI_K_TMA_LOAD("3d.shared::cluster.global.tile", "%3, %4, %5", "", "r"(c.x), "r"(c.y));
         break;
-    case 11:
+    case CKCI_K_BOX_PIXELS + 3:
         CKCI_K_TMA_LOAD("3d.shared::cluster.global.im2col", "%3, %4, %5", ", {%6}", "r"(c.x), "r"(c.n),
                         "h"((uint16_t)c.tap_x));
         break;
-    case 12:
+    case CKCI_K_BOX_PIXELS + 4:
         CKCI_K_TMA_LOAD("4d.shared::cluster.global.im2col", "%3, %4, %5, %6", ", {%7, %8}", "r"(c.x),
                         "r"(c.y), "r"(c.n), "h"((uint16_t)c.tap_x), "h"((uint16_t)c.tap_y));
         break;
@@ -256,6 +261,22 @@ CKCI_K_FN ckci_k_uint4 ckci_k_load_others(const ckci_k_uint4 *from)
     return v;
 #else
     return *from;
+#endif
+}
+
+/* What lies at the same place in the LDS of a cluster's block. */
+CKCI_K_FN ckci_k_uint4 ckci_k_cluster_load(const ckci_k_uint4 *own, int32_t block)
+{
+#if defined(CKCI_SIMULATOR)
+    return *(const ckci_k_uint4 *)sim_lds_of_other(own, block);
+#else
+    ckci_k_uint4 v;
+    asm volatile("{\n.reg .u32 at;\nmapa.shared::cluster.u32 at, %4, %5;\n"
+                 "ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [at];\n}"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(ckci_k_lds_address(own)), "r"(block)
+                 : "memory");
+    return v;
 #endif
 }
 

@@ -91,7 +91,8 @@ static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
         return status != cudaSuccess ? status : cudaErrorNotSupported;
     }
     cuuint64_t len[5], pitch[4];
-    cuuint32_t step[5] = {1, 1, 1, 1, 1}, box[3] = {CKCI_TMA_BOX, CKCI_TMA_BOX, CKCI_TMA_BOX};
+    cuuint32_t step[5] = {1, 1, 1, 1, 1}, rows_of = (cuuint32_t)b->rows,
+               box[3] = {CKCI_TMA_BOX, rows_of, rows_of};
     for (int32_t i = 0; i < b->rank; i++) {
         len[i] = (cuuint64_t)b->len[i];
         if (i > 0) {
@@ -106,12 +107,12 @@ static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
             step[1 + i] = (cuuint32_t)b->step[i];
         }
         code = ((pixels_function)pixels)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch,
-                                         b->low, b->high, CKCI_TMA_BOX, CKCI_TMA_BOX, step,
+                                         b->low, b->high, CKCI_TMA_BOX, rows_of, step,
                                          CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                          CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                                          CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     } else {
-        box[1] = b->rank == 3 ? 1 : CKCI_TMA_BOX;
+        box[1] = b->rank == 3 ? 1 : rows_of;
         code = ((rows_function)rows)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, box,
                                      step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);

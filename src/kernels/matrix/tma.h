@@ -1,20 +1,20 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-tma
   Matrix tiles on sm_90a whose operands the tensor memory accelerator (TMA) brings: 1x1 layers as boxes of
-  rows, others as boxes of the pixels that 64 positions read at a tap (CUDA's im2col mode). One wave sends for
+  rows, others as boxes of the pixels that positions read at a tap (CUDA's im2col mode). Two waves send for
   them, as many steps ahead as LDS holds; two groups of four waves multiply what came. No thread copies, and
   no two waves wait for each other but by the barriers of >>k-boxes. Blocks take one tile after the other; the
   first steps of the next come while the sums of this one are stored.
 
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a tap,
-  taps first. bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is
+  taps first; GATHER reads weights along these channels, BACK across them. bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is
   64 positions. Instructions have the tile's rows as theirs.
 */
 #pragma once
 #include "kernels/boxes.h"
 #include "kernels/matrix/weight.h"
 
-enum { CKCI_K_TMA_FWD, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
+enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
 
 #if defined(CKCI_K_WGMMA)
 /* What a block has of tiles, one piece after the other: whole tiles of part `part`, and a share of the steps of
@@ -57,8 +57,13 @@ struct ckci_k_tma_pieces {
             to = at - first;
             tile += p.whole;
         } else if (work < p.whole) {
-            part = ckci_k_divide(work, p.by_tiles);
-            tile = work - part * p.tiles;
+            if (p.cluster > 1) { /* its blocks follow each other */
+                tile = ckci_k_divide(work, p.by_parts);
+                part = work - tile * p.cluster;
+            } else {
+                part = ckci_k_divide(work, p.by_tiles);
+                tile = work - part * p.tiles;
+            }
             work += p.workers;
             from = ckci_k_divide(p.steps * part, p.by_parts);
             to = ckci_k_divide(p.steps * (part + 1), p.by_parts);
@@ -86,16 +91,18 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     enum {
         WEIGHT = KIND == CKCI_K_TMA_WEIGHT,
         ACROSS_A = WEIGHT, /* rows of an operand in LDS are places of the reduction */
-        ACROSS_B = KIND != CKCI_K_TMA_FWD,
+        ACROSS_B = KIND != CKCI_K_TMA_GATHER,
         STAGES = CKCI_TMA_STAGES(BM + BN),
         SECOND = BM * 128, /* the second operand in a stage */
         STAGE = (BM + BN) * 128,
         MI = BM / 128, /* instructions of a group along rows */
         SLABS_A = BM / CKCI_TMA_BOX,
         SLABS_B = BN / CKCI_TMA_BOX,
+        BOXES_A = ACROSS_A ? +SLABS_A : 1, /* of a stage */
+        BOXES_B = ACROSS_B ? +SLABS_B : 1,
         VECTOR = WEIGHT ? 8 * BM : 2 * BN
     };
-    static_assert(BM % 128 == 0 && BN % CKCI_TMA_BOX == 0 && SLABS_A + SLABS_B <= 32, "boxes, a lane each");
+    static_assert(BM % 128 == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256, "boxes of 256 rows at most");
 
     struct lds {
         alignas(1024) unsigned char stages[STAGES * STAGE];
@@ -119,31 +126,33 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     };
 
-    /* ---- The wave that sends: a lane for each box of a stage. */
+    /* ---- Two waves that send, one for each operand: a lane for each box of a stage. What a step needs is
+       computed while the one before waits for room. */
     struct sender {
         const ckci_gpu_tma &p;
-        int32_t which, slab, block, tap;
+        int32_t which, slab, pixels, kind, tap;
         ckci_k_corner at;
 
-        CKCI_K_MEMBER sender(const ckci_gpu_tma &args, int32_t lane) : p(args), block(0), tap(0)
+        CKCI_K_MEMBER sender(const ckci_gpu_tma &args, int32_t operand, int32_t lane)
+            : p(args), which(operand), slab(lane), tap(0)
         {
-            which = lane < SLABS_A ? 0 : 1;
-            slab = lane < SLABS_A ? lane : lane - SLABS_A;
+            pixels = which ? p.box[1].pixels : p.box[0].pixels;
+            kind = (which ? p.box[1].rank : p.box[0].rank) + (pixels ? +CKCI_K_BOX_PIXELS : 0);
         }
 
+        /* The pixel, or the row, of a position. */
         CKCI_K_MEMBER void position(int32_t first)
         {
-            if (!p.box[which].pixels) {
-                at.x = first;
-                return;
+            const ckci_gpu_box &b = p.box[WEIGHT];
+            at.x = first;
+            if (pixels) {
+                const ckci_gpu_dim *d = p.conv.dim;
+                const ckci_k_place q = ckci_k_decode(first, d[0].count[0], d[1].count[0], d[2].count[0]);
+                at.x = q.x * b.step[0] + b.low[0];
+                at.y = q.y * b.step[1] + b.low[1];
+                at.z = q.z * b.step[2] + b.low[2];
+                at.n = q.n;
             }
-            const ckci_gpu_conv &c = p.conv;
-            const ckci_k_place q = ckci_k_decode(first, c.dim[0].count[0], c.dim[1].count[0], c.dim[2].count[0]);
-            const ckci_gpu_box &b = p.box[which];
-            at.x = q.x * b.step[0] + b.low[0];
-            at.y = q.y * b.step[1] + b.low[1];
-            at.z = q.z * b.step[2] + b.low[2];
-            at.n = q.n;
         }
 
         CKCI_K_MEMBER void pixel_of_tap()
@@ -155,79 +164,102 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             at.tap_z = deep * d[0].dilation;
         }
 
+        /* The first step of a piece of a tile. */
         CKCI_K_MEMBER void start(const ckci_k_tma_pieces &s)
         {
             at = {0, 0, 0, 0, 0, 0, 0, 0};
             if constexpr (WEIGHT) {
-                if (which == 0) {
-                    at.place = s.row * BM + slab * CKCI_TMA_BOX;
-                    return;
+                at.place = s.row * BM + slab * CKCI_TMA_BOX;
+                if (which) {
+                    const int32_t block = s.column * SLABS_B + slab;
+                    tap = ckci_k_divide(block, p.by_blocks);
+                    at.place = (block - tap * p.blocks) * CKCI_TMA_BOX;
+                    if (tap < p.taps) {
+                        pixel_of_tap();
+                    } else { /* no such column: channels that there are not */
+                        at.place = p.blocks * CKCI_TMA_BOX;
+                    }
                 }
-                block = s.column * SLABS_B + slab;
-                tap = ckci_k_divide(block, p.by_blocks);
-                at.place = (block - tap * p.blocks) * CKCI_TMA_BOX;
-                if (tap < p.taps) {
-                    pixel_of_tap();
-                } else { /* no such column: channels that there are not */
-                    at.place = p.blocks * CKCI_TMA_BOX;
-                }
+                position(s.from * CKCI_TMA_BOX);
             } else {
-                block = ckci_k_divide(s.from, p.by_all_taps);
+                const int32_t block = ckci_k_divide(s.from, p.by_all_taps);
                 tap = s.from - block * p.taps;
+                at.place = block * CKCI_TMA_BOX;
                 if (which == 0) {
                     position(s.row * BM + slab * CKCI_TMA_BOX);
-                } else if (KIND == CKCI_K_TMA_FWD) {
+                    pixel_of_tap();
+                } else if (KIND == CKCI_K_TMA_GATHER) {
                     at.y = s.column * BN + slab * CKCI_TMA_BOX;
+                    at.x = p.taps > 1 ? tap_of_weights() : at.y;
                 } else {
+                    at.y = at.place;
                     at.place = s.column * BN + slab * CKCI_TMA_BOX;
+                    at.x = p.taps > 1 ? tap_of_weights() : at.y;
                 }
             }
         }
 
-        CKCI_K_MEMBER void send(int32_t step, unsigned char *stage, uint64_t *barrier)
+        /* bwd_data has taps in the opposite order. */
+        CKCI_K_MEMBER int32_t tap_of_weights() const
         {
-            unsigned char *to = stage + (which ? +SECOND : 0) + slab * CKCI_TMA_BOX_BYTES;
+            return p.turned ? p.taps - 1 - tap : tap;
+        }
+
+        /* The next one. */
+        CKCI_K_MEMBER void advance(int32_t step)
+        {
+            const ckci_gpu_dim *d = p.conv.dim;
             if constexpr (WEIGHT) {
                 position(step * CKCI_TMA_BOX);
-            } else {
-                if (which == 0) {
-                    at.place = block * CKCI_TMA_BOX;
-                    pixel_of_tap();
-                } else if (KIND == CKCI_K_TMA_FWD) {
-                    at.place = block * CKCI_TMA_BOX;
-                    at.x = tap;
-                } else {
-                    at.x = p.taps - 1 - tap;
-                    at.y = block * CKCI_TMA_BOX;
-                }
-                if (++tap == p.taps) {
-                    tap = 0;
-                    block++;
-                }
+                return;
             }
-            ckci_k_box_load(p, which, to, barrier, at);
+            const bool last = ++tap == p.taps;
+            const int32_t next = last ? +CKCI_TMA_BOX : 0;
+            tap = last ? 0 : tap;
+            if (which == 0) {
+                at.place += next;
+                at.tap_x += d[2].dilation;
+                if (at.tap_x == d[2].filter * d[2].dilation) {
+                    at.tap_x = 0;
+                    at.tap_y += d[1].dilation;
+                }
+                if (at.tap_y == d[1].filter * d[1].dilation) {
+                    at.tap_y = 0;
+                    at.tap_z += d[0].dilation;
+                }
+                at.tap_z = last ? 0 : at.tap_z;
+            } else if (KIND == CKCI_K_TMA_GATHER) {
+                at.place += next;
+                at.x = p.taps > 1 ? tap_of_weights() : at.x;
+            } else {
+                at.y += next;
+                at.x = p.taps > 1 ? tap_of_weights() : at.y;
+            }
         }
     };
 
-    static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m)
+    static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m, int32_t which)
     {
         const int32_t lane = (int32_t)threadIdx.x % 32;
-        sender s(p, lane);
+        sender s(p, which, lane);
         turn t = {0, 1};
         ckci_k_tma_pieces piece(p);
+        const int32_t place = (which ? +SECOND : 0) + lane * CKCI_TMA_BOX_BYTES;
         CKCI_K_UNROLL(1)
         while (piece.next()) {
             s.start(piece);
             CKCI_K_UNROLL(1)
-            for (int32_t step = piece.from; step < piece.to; step++) {
+            for (int32_t step = piece.from; step < piece.to;) {
                 ckci_k_turns_await(&m.empty[t.stage], t.parity);
                 if (lane == 0) {
-                    ckci_k_turns_expect(&m.full[t.stage], STAGE);
+                    ckci_k_turns_expect(&m.full[t.stage], which ? BN * 128 : BM * 128);
                 }
-                if (lane < SLABS_A + SLABS_B) {
-                    s.send(step, m.stages + t.stage * STAGE, &m.full[t.stage]);
+                if (lane < (which ? +BOXES_B : +BOXES_A)) {
+                    ckci_k_box_load(p, which, s.kind, m.stages + t.stage * STAGE + place, &m.full[t.stage],
+                                    s.at);
                 }
                 t.advance();
+                s.advance(++step);
             }
         }
     }
@@ -304,7 +336,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         const int32_t at = now.stage * STAGE;
 #if defined(__CUDA_ARCH__)
-        const uint32_t start = ckci_k_lds_address(m.stages);
+        const uint32_t start = ckci_k_lds_address(m.stages) & 0x3ffff; /* without the block's number in a cluster */
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
         CKCI_K_UNROLL(4)
@@ -465,36 +497,95 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    CKCI_K_MEMBER void finish(const ckci_k_tma_pieces &s)
+    /* What lies in the group's strip to rows that the TMA does not store: an odd number of words. */
+    CKCI_K_MEMBER void finish_rows_of(int32_t row, const columns &b)
     {
-        const ckci_gpu_target &o = p.conv.o;
-        const bool first = threadIdx.x % 128 == 0;
+        const ckci_gpu_box &o = p.box[2];
         CKCI_K_UNROLL(4)
-        for (int j = 0; j < SLABS_B; j++) {
-            const columns b(p, s.column * SLABS_B + j);
-            CKCI_K_UNROLL(2)
-            for (int i = 0; i < MI; i++) {
-                const int32_t row = s.row * BM + (group * MI + i) * 64;
-                if (b.count <= 0 || row >= p.conv.rows) {
-                    continue;
-                }
-                if (first) {
-                    ckci_k_boxes_read();
-                }
-                ckci_k_meet<128>(1 + group);
-                if (WEIGHT || o.form == CKCI_FORM_STORE) {
-                    round<0>(sum[i] + j * 32, nullptr);
-                } else {
-                    round<1>(sum[i] + j * 32, m.vector + group * BN + j * CKCI_TMA_BOX);
-                }
-                ckci_k_proxy_fence();
-                ckci_k_meet<128>(1 + group);
-                if (first) {
-                    const ckci_k_corner at = {b.first, WEIGHT ? b.tap : row, row, 0, 0, 0, 0, 0};
-                    ckci_k_box_store(p, m.strip[group], at);
-                }
+        for (int32_t e = (int32_t)threadIdx.x % 128; e < 64 * 32; e += 128) {
+            const int32_t r = e / 32, word = e % 32;
+            if (row + r < p.conv.rows && 2 * word < b.count) {
+                *(uint32_t *)(uintptr_t)(o.p + 2 * ((row + r) * o.stride[1] + b.first + 2 * word)) =
+                    *(const uint32_t *)(m.strip[group] + ckci_k_spot<128>(r, word / 4) + word % 4 * 4);
             }
         }
+    }
+
+    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of its strip. */
+    CKCI_K_MEMBER void finish_box(const ckci_k_tma_pieces &s, int32_t i, int32_t j, const float *d)
+    {
+        const ckci_gpu_target &o = p.conv.o;
+        const columns b(p, s.column * SLABS_B + j);
+        const int32_t row = s.row * BM + (group * MI + i) * 64;
+        const bool first = threadIdx.x % 128 == 0;
+        if (b.count <= 0 || row >= p.conv.rows) {
+            return;
+        }
+        if (first) {
+            ckci_k_boxes_read();
+        }
+        ckci_k_meet<128>(1 + group);
+        if (WEIGHT || o.form == CKCI_FORM_STORE) {
+            round<0>(d, nullptr);
+        } else {
+            round<1>(d, m.vector + group * BN + j * CKCI_TMA_BOX);
+        }
+        ckci_k_proxy_fence();
+        ckci_k_meet<128>(1 + group);
+        if (p.box[2].rank == 0) {
+            finish_rows_of(row, b);
+        } else if (first) {
+            const ckci_k_corner at = {b.first, WEIGHT && p.taps > 1 ? b.tap : row, row, 0, 0, 0, 0, 0};
+            ckci_k_box_store(p, m.strip[group], at);
+        }
+    }
+
+    CKCI_K_MEMBER void finish(const ckci_k_tma_pieces &s)
+    {
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < SLABS_B; j++) {
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < MI; i++) {
+                finish_box(s, i, j, sum[i] + j * 32);
+            }
+        }
+    }
+
+    /* The same of a cluster's blocks: each leaves its sums where its stages were, and adds those of all, in their
+       order, for some of the boxes. */
+    CKCI_K_MEMBER void finish_cluster(const ckci_k_tma_pieces &s)
+    {
+        ckci_k_uint4 *own = (ckci_k_uint4 *)m.stages + threadIdx.x;
+        ckci_k_meet<256>(3);
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < MI; i++) {
+            CKCI_K_UNROLL(32)
+            for (int j = 0; j < BN / 8; j++) {
+                own[(i * (BN / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
+            }
+        }
+        ckci_k_cluster_barrier();
+        CKCI_K_UNROLL(1)
+        for (int32_t box = s.part; box < MI * SLABS_B; box += p.cluster) {
+            float d[32];
+            CKCI_K_UNROLL(32)
+            for (int j = 0; j < 32; j++) {
+                d[j] = 0;
+            }
+            CKCI_K_UNROLL(1)
+            for (int32_t block = 0; block < p.cluster; block++) {
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < 8; j++) {
+                    const ckci_k_uint4 v = ckci_k_cluster_load(own + (box * 8 + j) * 256, block);
+                    d[4 * j] += ckci_k_float(v.x);
+                    d[4 * j + 1] += ckci_k_float(v.y);
+                    d[4 * j + 2] += ckci_k_float(v.z);
+                    d[4 * j + 3] += ckci_k_float(v.w);
+                }
+            }
+            finish_box(s, box / SLABS_B, box % SLABS_B, d);
+        }
+        ckci_k_cluster_barrier(); /* nobody reads this block's any more */
     }
 
     /* Sums of rows of dout to their part; from there, if it is the only one, to dbias. */
@@ -614,7 +705,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 if (s.early()) {
                     add_apart(s);
                 }
-                if (p.conv.o.partial) {
+                if (p.cluster > 1) {
+                    finish_cluster(s);
+                } else if (p.conv.o.partial) {
                     finish_parts(s, from > s.from);
                 } else {
                     finish(s);
@@ -638,7 +731,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (threadIdx.x == 0) {
             CKCI_K_UNROLL(1)
             for (int i = 0; i < STAGES; i++) {
-                ckci_k_turns_begin(&m.full[i], 1);
+                ckci_k_turns_begin(&m.full[i], 2);
                 ckci_k_turns_begin(&m.empty[i], 8);
             }
             ckci_k_turns_begun();
@@ -646,8 +739,16 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         __syncthreads();
         if (threadIdx.x >= 256) {
             ckci_k_leave_registers<40>();
-            if (threadIdx.x < 288) {
-                send_all(p, m);
+            if (threadIdx.x < 320) {
+                int32_t which = (int32_t)threadIdx.x / 32 - 8;
+#if defined(__CUDA_ARCH__)
+                which = __shfl_sync(0xffffffffu, which, 0); /* so that compilers see that it is a wave's */
+#endif
+                send_all(p, m, which);
+            }
+            if (p.cluster > 1) { /* as those that multiply: finish_cluster */
+                ckci_k_cluster_barrier();
+                ckci_k_cluster_barrier();
             }
             return;
         }
