@@ -461,8 +461,8 @@ enum {
 };
 enum { CKCONV_DEVICE_CPU = 0, CKCONV_DEVICE_AMD = 1, CKCONV_DEVICE_NVIDIA = 2 };
 enum {
-    CKCONV_CPU_AVX2 = 1,       /* with FMA */
-    CKCONV_CPU_AVX512 = 2,     /* F, with FMA */
+    CKCONV_CPU_AVX2 = 1,        /* with FMA */
+    CKCONV_CPU_AVX512 = 2,      /* F, with FMA */
     CKCONV_CPU_AVX512_BF16 = 4, /* its dot products; with CKCONV_CPU_AVX512 */
     CKCONV_GPU_NO_SM90A = 8     /* sm_90: kernels were compiled for sm_90 or before, not for sm_90a */
 };
@@ -3101,7 +3101,7 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables *
    beside them, bytes of what else a block has there. */
 #define CKCI_TMA_STAGES(ROWS) ((232448 - CKCI_TMA_TABLES) / 128 / (ROWS))
 /* bytes of a block's sums, and of its sums of rows, that another finishes */
-#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS) * 4 + (ROWS) * 32)
+#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + (ROWS)*32)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
 enum { CKCI_TMA_TABLES = 25600, CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
@@ -3194,10 +3194,10 @@ typedef struct ckci_gpu_target {
     const unsigned char *scale, *shift; /* mid only */
     unsigned char *partial;             /* split reductions: sums go here, part after part */
     int32_t num_d;
-    ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
-    int32_t form, adds;   /* D tensors that the closed form adds */
-    int32_t across;       /* its rows (x) are channels, its columns positions (ckci_image_product) */
-    float alpha, beta, low, high;          /* of the closed form */
+    ckconv_dtype compute;         /* mid only: rounded to this before it is stored; else 0 */
+    int32_t form, adds;           /* D tensors that the closed form adds */
+    int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
+    float alpha, beta, low, high; /* of the closed form */
     double alpha_d, beta_d, low_d, high_d; /* of f64: conversions take long on GPUs */
 } ckci_gpu_target;
 
@@ -3211,7 +3211,7 @@ typedef struct ckci_gpu_near {
     int32_t bytes;                  /* of all pixels there; bwd_weight: dout lies behind them */
     int32_t first_y, first_x;       /* the first pixel of position 0 */
     int32_t regions, parts;         /* block i of a slice of channels takes regions i, i + parts, ... */
-    int32_t channels, taps, whole; /* of all groups; of the filter; stored together, in the compute type */
+    int32_t channels, taps, whole;  /* of all groups; of the filter; stored together, in the compute type */
     int32_t channels_in, less_in, less_out; /* bwd_weight: in's; log2 of K / C, of C / K */
     int32_t back, packed;                   /* taps are turned round; weights lie in order */
     int32_t eights;                         /* eight neighbours along C of weights that do not are one load */
@@ -3365,11 +3365,11 @@ typedef struct ckci_gpu_conv {
     } as;
 } ckci_gpu_conv;
 
-/* A tensor of two-byte numbers whose boxes, so many rows of 64 numbers, the tensor memory accelerator (TMA, sm_90a)
-   moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels: channels,
-   up to three axes of a space (x first), images; rows of a box are those that neighbouring positions of a
-   convolution read at its first tap, along each axis from `low` on (negative: padding) in steps of `step`;
-   `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
+/* A tensor of two-byte numbers whose boxes, so many rows of 64 numbers, the tensor memory accelerator (TMA,
+   sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels:
+   channels, up to three axes of a space (x first), images; rows of a box are those that neighbouring
+   positions of a convolution read at its first tap, along each axis from `low` on (negative: padding) in
+   steps of `step`; `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
 typedef struct ckci_gpu_box {
     const unsigned char *p;
     int64_t len[5], stride[5]; /* in numbers; stride[0] is 1 */
@@ -3381,19 +3381,21 @@ typedef struct ckci_gpu_box {
    TMA has of the boxes, made when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
-    ckci_gpu_box box[3];         /* rows' operand, columns', what is written (rank 0: not by the TMA; stride[1]: from row to row) */
+    /* rows' operand, columns', what is written (rank 0: by threads; stride[1]: from row to row) */
+    ckci_gpu_box box[3];
     int32_t tiles, work, workers; /* tiles of one part, of all; blocks that take them in turns */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t share, share_rest;    /* steps of a block; blocks with one more; 0, 0: none are shared */
-    unsigned char *slots;         /* sums of a block that another finishes; behind all slots a word for each group
-                                     of waves, CKCI_TMA_DONE when they are there */
-    int32_t steps;                /* of all parts of a tile */
-    int32_t turned;               /* taps of weights are in the opposite order */
-    int32_t taps, blocks;         /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
+    /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
+       when they are there */
+    unsigned char *slots;
+    int32_t steps;        /* of all parts of a tile */
+    int32_t turned;       /* taps of weights are in the opposite order */
+    int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
-    __align__(64) uint64_t map[3][16];
+    alignas(64) uint64_t map[3][16];
 #endif
 } ckci_gpu_tma;
 
@@ -3695,13 +3697,13 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
     M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
 
-/* sm_90's tiles that the TMA brings: rows, columns, parts of the kernels that read weights along the reduction
-   and across it, and of bwd_weight's; how much slower than .022 ns an output fwd, bwd_data and bwd_weight take
-   64 places of the reduction (H200) */
+/* sm_90's tiles that the TMA brings: rows, columns, parts of the kernels that read weights along the
+   reduction and across it, and of bwd_weight's; how much slower than .022 ns an output fwd, bwd_data and
+   bwd_weight take 64 places of the reduction (H200) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
     M(X, 128, 256, 1, 2, 3, .92, .89, 1.02)                                                                  \
     M(X, 256, 128, 2, 3, 4, .905, .93, 1.13)                                                                 \
-    M(X, 128, 128, 3, 4, 1, 1, 1.2, 1.2)
+    M(X, 128, 128, 3, 4, 1, 1, 1.07, 1.2)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -3767,7 +3769,7 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 #define CKCI_CDNA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART)                                                     \
     X(matrix_wide_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv,                               \
       CKCI_WIDE_THREADS(ROWS, COLUMNS), ckci_k_matrix<ckci_k_matrix_wide_weight, ROWS, COLUMNS>)
-#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, FWD_SLOW, BACK_SLOW, WEIGHT_SLOW)              \
+#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, FWD_SLOW, BACK_SLOW, WEIGHT_SLOW)             \
     X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
       ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
     X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
@@ -3787,12 +3789,12 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
       ckci_k_matrix<ckci_k_matrix_double, ROWS, COLUMNS>)                                                    \
     X(matrix_double_weight_##ROWS##x##COLUMNS, WEIGHT_F64, WEIGHT, ckci_gpu_conv, 256,                       \
       ckci_k_matrix<ckci_k_matrix_double_weight, ROWS, COLUMNS>)
-#define CKCI_FMA_GATHER_KERNELS(X, NAME, ROWS, COLUMNS, THREADS, WIDTH, BLOCKS, RATE, PART, M, N, STEP,     \
-                                SHARE)                                                                     \
+#define CKCI_FMA_GATHER_KERNELS(X, NAME, ROWS, COLUMNS, THREADS, WIDTH, BLOCKS, RATE, PART, M, N, STEP,      \
+                                SHARE)                                                                       \
     X(tile_gather_##NAME, GATHER_F32, PART, ckci_gpu_conv, THREADS,                                          \
       ckci_k_tile_gather<ckci_k_shape<ROWS, COLUMNS, M, N, STEP, SHARE>, WIDTH>)
-#define CKCI_FMA_WEIGHT_KERNELS(X, NAME, ROWS, COLUMNS, THREADS, WIDTH, BLOCKS, RATE, PART, M, N, STEP,     \
-                                SHARE)                                                                     \
+#define CKCI_FMA_WEIGHT_KERNELS(X, NAME, ROWS, COLUMNS, THREADS, WIDTH, BLOCKS, RATE, PART, M, N, STEP,      \
+                                SHARE)                                                                       \
     X(tile_weight_##NAME, WEIGHT_F32, PART, ckci_gpu_conv, THREADS,                                          \
       ckci_k_tile_weight<ckci_k_shape<ROWS, COLUMNS, M, N, STEP, SHARE>, WIDTH>)
 
@@ -3811,10 +3813,8 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(matrix_near_down_32, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_down, 32>)     \
     X(matrix_near_deep_16, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_deep, 16>)     \
     X(matrix_near_deep_32, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_deep, 32>)     \
-    X(matrix_near_weight_16, WEIGHT_HALF, 3, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix_near<ckci_k_near_weight, 16>)                                                            \
-    X(matrix_near_weight_32, WEIGHT_HALF, 1, ckci_gpu_conv, 256,                                             \
-      ckci_k_matrix_near<ckci_k_near_weight, 32>)                                                            \
+    X(matrix_near_weight_16, WEIGHT_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 16>) \
+    X(matrix_near_weight_32, WEIGHT_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near_weight, 32>) \
     X(matrix_stem_fwd, FWD_HALF, 4, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_fwd_of>)                     \
     X(matrix_stem_bwd_data, BACK_HALF, 1, ckci_gpu_stem, 256, ckci_k_stem<ckci_k_stem_back_of>)              \
     X(matrix_stem_bwd_weight, WEIGHT_HALF, 1, ckci_gpu_stem, 128, ckci_k_stem<ckci_k_stem_weight_of>)        \
@@ -4018,9 +4018,9 @@ enum {
     CKCI_TILE_FMA,
     CKCI_TILE_NARROW,
     CKCI_TILE_GROUPED,
-    CKCI_TILE_HALF, /* matrix units, by what they multiply: two bytes, */
-    CKCI_TILE_TMA, /* two bytes that the TMA brings, */
-    CKCI_TILE_WHOLE, /* i8 */
+    CKCI_TILE_HALF,   /* matrix units, by what they multiply: two bytes, */
+    CKCI_TILE_TMA,    /* two bytes that the TMA brings, */
+    CKCI_TILE_WHOLE,  /* i8 */
     CKCI_TILE_SINGLE, /* f32, tf32 */
     CKCI_TILE_DOUBLE,
     CKCI_TILE_NEAR,
@@ -18372,16 +18372,17 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
     return filled < 1 ? 1 / filled : 1;
 }
 
-/* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it stores
-   what it has. */
+/* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
+   stores what it has. */
 CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const int weight = m->conv.op == CKCONV_BWD_WEIGHT;
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)blocks / units;
     const double size = (double)m->tile->rows * m->tile->columns, rounds = share > 16 ? share : ceil(share);
-    double once = size * (weight ? .09 : .06) * rates.bytes;
-    if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
+    const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
+    double once = size * (weight && blocks > tiles ? .09 : .06) * rates.bytes; /* parts are f32 */
+    if (weight && red > (double)CKCI_SUM_WHOLE) {                              /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     return 1700 * rates.round + rounds * (once + red / 64 * size * .022 * m->tile->slow[0] * rates.matrix);
@@ -18398,8 +18399,8 @@ CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
     return good && (o->t.dtype == CKCONV_F16 || o->t.dtype == CKCONV_BF16);
 }
 
-/* Tiles that blocks of the TMA take whole, where they share the steps of others: of those there are between one
-   and two rounds, so that few have sums from more than two blocks. */
+/* Tiles that blocks of the TMA take whole, where they share the steps of others: of those there are between
+   one and two rounds, so that few have sums from more than two blocks. */
 CKCI_FN int64_t ckci_tma_whole(const ckconv_device *device, int64_t tiles)
 {
     const int64_t units = ckci_max(device->compute_units, 1);
@@ -18412,32 +18413,35 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
                                     int64_t steps)
 {
     const int64_t units = ckci_max(device->compute_units, 1), whole = ckci_tma_whole(device, tiles);
-    const int64_t all = (tiles - whole) * steps, share = ckci_ceil_div(all, units);
+    const int64_t all = (tiles - whole) * steps, share = ckci_max(ckci_ceil_div(all, units), 1);
     const int64_t others = share < steps ? ckci_ceil_div(steps, share) : 1; /* that have a part of a tile */
     const double size = (double)m->tile->rows * m->tile->columns;
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    double read = 0;
+    int share_fits = 1;
     if (tiles % units == 0 || all / units < 4 || others > 3 || all > INT32_MAX) {
         return 1e300;
     }
-    if (m->conv.op == CKCONV_BWD_WEIGHT) { /* blocks are at different positions: the L2 cache must keep them all */
-        const ckci_gpu_conv *k = &m->l.a.conv;
-        const double images = (double)(k->n * k->a.len[3] * k->a.len[4] * k->a.len[5] * k->rows) +
-                              (double)(k->n * k->b.len[3] * k->b.len[4] * k->b.len[5] * k->red);
-        if (images * 2 > 32e6 || ckci_min(steps, share) * CKCI_TMA_BOX > CKCI_SUM_WHOLE) {
-            return 1e300;
-        }
+    if (m->conv.op == CKCONV_BWD_WEIGHT) { /* blocks are at different positions */
+        read = 2. * (double)(k->n * k->a.len[3] * k->a.len[4] * k->a.len[5] * k->rows) +
+               2. * (double)(k->n * k->b.len[3] * k->b.len[4] * k->b.len[5] * k->red);
+        share_fits = ckci_min(steps, share) * CKCI_TMA_BOX <= CKCI_SUM_WHOLE;
+    }
+    if (read > 32e6 || !share_fits) { /* more than the L2 cache keeps, or a sum of too many */
+        return 1e300;
     }
     const ckci_rates rates = ckci_device_rates(device, m->type);
-    /* Blocks at different positions do not take what they read from each other's requests. */
-    const double apart = m->conv.op == CKCONV_BWD_WEIGHT ? 1.3 : 1;
+    /* Blocks at different places do not take what they read from each other's requests. */
+    const double apart = 1.3;
     const double step = size * .022 * m->tile->slow[0] * rates.matrix, once = size * .06 * rates.bytes;
-    return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) + (double)share * step * apart +
-           ceil((double)share / (double)steps) * once + 500 * rates.round +
+    return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) +
+           (double)share * step * apart + ceil((double)share / (double)steps) * once + 500 * rates.round +
            size * .09 * (double)(1 + others) * rates.bytes;
 }
 
-/* Blocks of a cluster that have parts of a tile each, two or four, if that takes less time: where all clusters
-   run at a time and the TMA stores what they add. Pairs fill all units; fours stay among those that share a
-   part of the chip, 14 to 18, so that up to two of them are lost in each of eight parts. */
+/* Blocks of a cluster that have parts of a tile each, two or four, if that takes less time: where all
+   clusters run at a time and the TMA stores what they add. Pairs fill all units; fours stay among those that
+   share a part of the chip, 14 to 18, so that up to two of them are lost in each of eight parts. */
 CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int64_t tiles, int64_t steps,
                                double *cost)
 {
@@ -18447,7 +18451,8 @@ CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int6
     for (int32_t blocks = 2; blocks <= 4 && blocks * 8192 <= m->tile->rows * m->tile->columns; blocks *= 2) {
         const int64_t part = ckci_ceil_div(steps, blocks);
         const double time = (1700 + 1000) * rates.round + size * .06 * rates.bytes +
-                            (double)part * size * .022 * m->tile->slow[0] * rates.matrix + size * .06 * rates.bytes;
+                            (double)part * size * .022 * m->tile->slow[0] * rates.matrix +
+                            size * .06 * rates.bytes;
         const int64_t room = device->compute_units / blocks - (blocks > 2 ? 5 : 0);
         if (time < *cost && tiles <= room && part >= 2 &&
             (!weight || part * CKCI_TMA_BOX <= CKCI_SUM_WHOLE)) {
@@ -18466,8 +18471,8 @@ CKCI_FN int ckci_tma_shares(const ckconv_device *device, ckci_matrix *m, int64_t
     if (!(time < *cost)) {
         return 0;
     }
-    if (ckci_matrix_take(m, units * (CKCI_TMA_SLOT(m->tile->rows, m->tile->columns) + 16), limit, ws, &m->slots,
-                         NULL) != CKCONV_OK) {
+    if (ckci_matrix_take(m, units * (CKCI_TMA_SLOT(m->tile->rows, m->tile->columns) + 16), limit, ws,
+                         &m->slots, NULL) != CKCONV_OK) {
         m->bytes = before;
         return 0;
     }
@@ -18507,7 +18512,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
-        once = 1300 * rates.round + size * .038 * rates.bytes + (m->l.a.conv.stream ? 0 : 2500 * rates.round);
+        once = 1950 * rates.round + size * .057 * rates.bytes + (m->l.a.conv.stream ? 0 : 2500 * rates.round);
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
@@ -18777,7 +18782,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
-    const double places = tma ? (double)taps * (double)ckci_ceil_div(red, CKCI_TMA_BOX) * CKCI_TMA_BOX
+    const double places = tma ? (double)taps * (double)(ckci_ceil_div(red, CKCI_TMA_BOX) * CKCI_TMA_BOX)
                               : ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, m, m->l.grid, places);
     ckci_matrix_parts(device, m, places, limit, ws, cost);
@@ -19878,8 +19883,8 @@ CKCI_FN int ckci_tma_rows(const unsigned char *p, int64_t len, int64_t rows, int
     return ckci_tma_base(p, len, b) && ckci_tma_dimension(rows, pitch, b);
 }
 
-/* Weights: channels along dimension `inner` (2: input, 1: output channels), taps if there are several, the other
-   channels. */
+/* Weights: channels along dimension `inner` (2: input, 1: output channels), taps if there are several, the
+   other channels. */
 CKCI_FN int ckci_tma_weights(const ckci_tensor *w, int inner, ckci_gpu_box *b)
 {
     int64_t taps = 1, step = 0;
@@ -19972,8 +19977,10 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
     return good;
 }
 
-/* m's launch, planned as one of fragments, becomes one of the TMA. across: weights lie across the reduction. */
-CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across, ckconv_error *err)
+/* m's launch, planned as one of fragments, becomes one of the TMA. across: weights lie across the
+   reduction. */
+CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
+                                      ckconv_error *err)
 {
     const ckci_conv *c = &m->conv;
     ckci_gpu_tma *t = &m->l.a.tma;
@@ -19998,7 +20005,8 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         }
         good = good && k->columns % 2 == 0;
     } else {
-        good = good && ckci_tma_read(c, positions, &t->box[0]) && ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
+        good = good && ckci_tma_read(c, positions, &t->box[0]) &&
+               ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
         good = weight ? ckci_tma_epilogue(&k->o, 1) && ckci_tma_weights(&k->o.t, 2, &t->box[2])
@@ -20007,9 +20015,10 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         good = good && ckci_weights_as_sums(&k->o.t) && k->o.form == CKCI_FORM_STORE;
     }
     if (!good) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "the TMA takes one group, channels last in multiples of 8, positions at even distances, "
-                         "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "the TMA takes one group, channels last in multiples of 8, positions at even distances, "
+            "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
     }
     /* rows along the reduction, where operands lie across it */
     t->box[0].rows = weight ? +CKCI_TMA_BOX : m->tile->rows;
@@ -20070,12 +20079,11 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
 {
     const ckci_conv *c = &m->conv;
     int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
-    int64_t side = ckci_matrix_side(device, m) *
-                   device->compute_units;
+    int64_t side = ckci_matrix_side(device, m) * device->compute_units;
     int64_t bytes = ckci_saturating_mul(2, ckci_count(&c->t[CKCI_IN]) + ckci_count(&c->t[CKCI_OUT]));
     memset(share, 0, sizeof *share);
-    if (!ckci_matrix_grouped(device, m) || m->tile->form == CKCI_TILE_TMA || m->merge > 1 || m->whole || side < 1 || side > items ||
-        items > INT32_MAX || bytes > 32000000 ||
+    if (!ckci_matrix_grouped(device, m) || m->tile->form == CKCI_TILE_TMA || m->merge > 1 || m->whole ||
+        side < 1 || side > items || items > INT32_MAX || bytes > 32000000 ||
         (c->c * c->filter[0] * c->filter[1] * c->filter[2]) % 4 != 0) {
         return 1e300;
     }
@@ -20110,8 +20118,7 @@ CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
-    int64_t side = ckci_matrix_side(device, m) *
-                   ckci_max(device->compute_units, 1);
+    int64_t side = ckci_matrix_side(device, m) * ckci_max(device->compute_units, 1);
     int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 6;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
     double least = 1e300;
@@ -20295,8 +20302,7 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "images as taps take no epilogue");
     }
     int64_t tiles = m->l.grid, least = ckci_ceil_div(positions, CKCI_SUM_WHOLE);
-    int64_t side = ckci_matrix_side(device, m) *
-                   ckci_max(device->compute_units, 1);
+    int64_t side = ckci_matrix_side(device, m) * ckci_max(device->compute_units, 1);
     *cost = 1e300;
     for (int64_t rounds = 0; rounds <= 8 && bytes / 4 <= INT32_MAX; rounds++) {
         int64_t split = ckci_min(ckci_max(rounds * side / tiles, least), ckci_max(steps / 4, 1));
@@ -20427,7 +20433,9 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
             "%d)",
             (int)CKCI_WHOLE_PART, CKCI_LL(least), CKCI_LL(split), (int)CKCI_MOST_PARTS);
     }
-    k->chain = m->whole || m->shares || m->cluster > 1 ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
+    k->chain = m->whole || m->shares || m->cluster > 1
+                   ? 0
+                   : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
     /* one part is the weights themselves, or what they come of */
     int adds =
         k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile->rows, m->tile->columns);
@@ -20470,7 +20478,8 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
     ckci_matrix_order(device, m);
     if (!m->shares && m->cluster <= 1) {
-        *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
+        *cost =
+            ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
     }
     if (split > 1 && k->merge == 0) {
         ckci_gpu_share share;
@@ -20481,8 +20490,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
             *cost = shared;
             k->share = share;
             k->chain = ckci_matrix_chain(device, 64 * (int64_t)ckci_min(share.part + 1, share.steps));
-            m->l.grid =
-                ckci_matrix_side(device, m) * device->compute_units;
+            m->l.grid = ckci_matrix_side(device, m) * device->compute_units;
         }
     }
     *cost += m->packing;
@@ -23336,10 +23344,11 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
                               ? CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16
                               : CKCONV_GPU_NO_SM90A;
     if ((d->features & ~known) != 0) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "device.features is %d: only CKCONV_CPU_AVX2, _AVX512 and _AVX512_BF16 are known, of "
-                         "GPUs CKCONV_GPU_NO_SM90A",
-                         (int)d->features);
+        return ckci_fail(
+            err, CKCONV_ERR_ARGUMENT,
+            "device.features is %d: only CKCONV_CPU_AVX2, _AVX512 and _AVX512_BF16 are known, of "
+            "GPUs CKCONV_GPU_NO_SM90A",
+            (int)d->features);
     }
     if (memchr(d->arch, 0, sizeof d->arch) == NULL) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.arch is %.16s...: must end with a 0 byte",

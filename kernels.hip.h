@@ -379,8 +379,8 @@ template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
 };
 
-/* Threads that a block of a kernel can have; of one that is empty for NVIDIA's target fewer than it is launched
-   with, which the host can ask for. */
+/* Threads that a block of a kernel can have; of one that is empty for NVIDIA's target fewer than it is
+   launched with, which the host can ask for. */
 template <class Body> struct ckci_k_most_threads {
     enum { COUNT = 1024 };
 };
@@ -9249,8 +9249,9 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kin
 #elif defined(__CUDA_ARCH__)
 #define CKCI_K_TMA_LOAD(KIND, AT, TAPS, ...)                                                                 \
     asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "         \
-                 "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                                   \
-                 "l"(which ? p.map[1] : p.map[0]), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                   \
+                 "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                              \
+                 "l"(which ? p.map[1] : p.map[0]), "r"(ckci_k_lds_address(barrier)), "r"(c.place),           \
+                 __VA_ARGS__                                                                                 \
                  : "memory")
     switch (kind) {
     case 2:
@@ -9268,9 +9269,9 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kin
                         "r"(c.y), "r"(c.n), "h"((uint16_t)c.tap_x), "h"((uint16_t)c.tap_y));
         break;
     default:
-        CKCI_K_TMA_LOAD("5d.shared::cluster.global.im2col", "%3, %4, %5, %6, %7", ", {%8, %9, %10}",
-                        "r"(c.x), "r"(c.y), "r"(c.z), "r"(c.n), "h"((uint16_t)c.tap_x),
-                        "h"((uint16_t)c.tap_y), "h"((uint16_t)c.tap_z));
+        CKCI_K_TMA_LOAD("5d.shared::cluster.global.im2col", "%3, %4, %5, %6, %7", ", {%8, %9, %10}", "r"(c.x),
+                        "r"(c.y), "r"(c.z), "r"(c.n), "h"((uint16_t)c.tap_x), "h"((uint16_t)c.tap_y),
+                        "h"((uint16_t)c.tap_z));
     }
 #undef CKCI_K_TMA_LOAD
 #endif
@@ -9412,21 +9413,23 @@ template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
   first steps of the next come while the sums of this one are stored.
 
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a tap,
-  taps first; GATHER reads weights along these channels, BACK across them. bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is
-  64 positions. Instructions have the tile's rows as theirs.
+  taps first; GATHER reads weights along these channels, BACK across them. bwd_weight: rows are output
+  channels, columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the
+  tile's rows as theirs.
 */
 enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
 
 #if defined(CKCI_K_WGMMA)
-/* What a block has of tiles, one piece after the other: whole tiles of part `part`, and a share of the steps of
-   those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps adds
-   what later ones have put into their slots, and stores it. Later steps are those of blocks with lower numbers,
-   which began before, and do them first: none waits for one that waits. */
+/* What a block has of tiles, one piece after the other: whole tiles of part `part`, and a share of the steps
+   of those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps
+   adds what later ones have put into their slots, and stores it. Later steps are those of blocks with lower
+   numbers, which began before, and do them first: none waits for one that waits. */
 struct ckci_k_tma_pieces {
     const ckci_gpu_tma &p;
     int32_t work, at, end; /* the next whole tile; steps of the share that are left */
 
-    CKCI_K_MEMBER ckci_k_tma_pieces(const ckci_gpu_tma &args) : p(args), work((int32_t)blockIdx.x), at(0), end(0)
+    CKCI_K_MEMBER ckci_k_tma_pieces(const ckci_gpu_tma &args)
+        : p(args), work((int32_t)blockIdx.x), at(0), end(0)
     {
         if (p.share) {
             range((int32_t)blockIdx.x, at, end);
@@ -9503,12 +9506,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         BOXES_B = ACROSS_B ? +SLABS_B : 1,
         VECTOR = WEIGHT ? 8 * BM : 2 * BN
     };
-    static_assert(BM % 128 == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256, "boxes of 256 rows at most");
+    static_assert(BM % 128 == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
+                  "boxes of 256 rows at most");
 
     struct lds {
         alignas(1024) unsigned char stages[STAGES * STAGE];
         alignas(1024) unsigned char strip[2][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
-        float vector[VECTOR];   /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
+        float vector[VECTOR]; /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
         uint64_t full[STAGES];  /* what a stage is to hold has come */
         uint64_t empty[STAGES]; /* eight waves are done with it */
     };
@@ -9737,7 +9741,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         const int32_t at = now.stage * STAGE;
 #if defined(__CUDA_ARCH__)
-        const uint32_t start = ckci_k_lds_address(m.stages) & 0x3ffff; /* without the block's number in a cluster */
+        const uint32_t start =
+            ckci_k_lds_address(m.stages) & 0x3ffff; /* without the block's number in a cluster */
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
         CKCI_K_UNROLL(4)
@@ -9747,8 +9752,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             CKCI_K_UNROLL(2)
             for (int j = 0; j < MI; j++) {
 #if defined(CKCI_SIMULATOR)
-                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * CKCI_TMA_BOX_BYTES, m.stages + b, BN, ACROSS_A,
-                                      ACROSS_B);
+                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * CKCI_TMA_BOX_BYTES, m.stages + b, BN,
+                                      ACROSS_A, ACROSS_B);
 #else
                 ckci_k_multiply_groups<T, BN, ACROSS_A, ACROSS_B>(
                     sum[j], ckci_k_describe((start + (uint32_t)(a + j * CKCI_TMA_BOX_BYTES)) >> 4),
@@ -9853,7 +9858,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                             float *two = to + (int64_t)(8 * high) * c.columns + 8 * k;
                             const float x = sum[i][j * 32 + k * 4 + high * 2],
                                         y = sum[i][j * 32 + k * 4 + high * 2 + 1];
-                            const ckci_k_uint2 before = more ? *(const ckci_k_uint2 *)two : ckci_k_uint2{0, 0};
+                            const ckci_k_uint2 before =
+                                more ? *(const ckci_k_uint2 *)two : ckci_k_uint2{0, 0};
                             const ckci_k_uint2 after = {ckci_k_bits(ckci_k_float(before.x) + x),
                                                         ckci_k_bits(ckci_k_float(before.y) + y)};
                             *(ckci_k_uint2 *)two = after;
@@ -9869,9 +9875,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #if defined(CKCI_SIMULATOR)
         sim_stmatrix_x4(to, two);
 #else
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),
-                     "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
-                     : "memory");
+        asm volatile(
+            "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),
+            "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
+            : "memory");
 #endif
     }
 
@@ -9952,8 +9959,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* The same of a cluster's blocks: each leaves its sums where its stages were, and adds those of all, in their
-       order, for some of the boxes. */
+    /* The same of a cluster's blocks: each leaves its sums where its stages were, and adds those of all, in
+       their order, for some of the boxes. */
     CKCI_K_MEMBER void finish_cluster(const ckci_k_tma_pieces &s)
     {
         ckci_k_uint4 *own = (ckci_k_uint4 *)m.stages + threadIdx.x;
@@ -10020,8 +10027,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* A block's slot: sums as registers have them, of a thread each 16 bytes after those of its neighbour; row
-       sums behind them. */
+    /* A block's slot: sums as registers have them, of a thread each 16 bytes after those of its neighbour;
+       row sums behind them. */
     CKCI_K_MEMBER ckci_k_uint4 *slot(int32_t block) const
     {
         return (ckci_k_uint4 *)(p.slots + (int64_t)block * CKCI_TMA_SLOT(BM, BN)) + threadIdx.x;
@@ -24464,8 +24471,8 @@ static ckci_gpu_error ckci_k_is_there(const void *kernel, int threads)
 }
 
 /* Lets a kernel of the current device have more LDS than 48 KiB: always as much, other threads may launch it
-   now. A thread does so once; again: a device that was reset has forgotten it. Those that do not exist without
-   the instructions of sm_90a have as much. */
+   now. A thread does so once; again: a device that was reset has forgotten it. Those that do not exist
+   without the instructions of sm_90a have as much. */
 static ckci_gpu_error ckci_k_allow_lds(const ckci_launch *l, const void *kernel, size_t lds, int again)
 {
     const int32_t index = l->kernel;
@@ -24532,15 +24539,14 @@ static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
         for (int32_t i = 0; i < b->rank - 2; i++) {
             step[1 + i] = (cuuint32_t)b->step[i];
         }
-        code = ((pixels_function)pixels)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch,
-                                         b->low, b->high, CKCI_TMA_BOX, rows_of, step,
-                                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        code = ((pixels_function)pixels)(
+            map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, b->low, b->high,
+            CKCI_TMA_BOX, rows_of, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     } else {
         box[1] = b->rank == 3 ? 1 : rows_of;
-        code = ((rows_function)rows)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, box,
-                                     step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        code = ((rows_function)rows)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch,
+                                     box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     }
     return code == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
@@ -24645,7 +24651,8 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 #endif
 }
 
-/* Has this build code for the current device that its instructions are all in: sm_90a, where that is sm_90? */
+/* Has this build code for the current device that its instructions are all in: sm_90a, where that is
+   sm_90? */
 static int ckci_k_all_instructions()
 {
 #if !defined(CKCI_SIMULATOR) && !defined(__HIP__) && !defined(__HIPCC__)

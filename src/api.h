@@ -457,8 +457,8 @@ enum {
 };
 enum { CKCONV_DEVICE_CPU = 0, CKCONV_DEVICE_AMD = 1, CKCONV_DEVICE_NVIDIA = 2 };
 enum {
-    CKCONV_CPU_AVX2 = 1,       /* with FMA */
-    CKCONV_CPU_AVX512 = 2,     /* F, with FMA */
+    CKCONV_CPU_AVX2 = 1,        /* with FMA */
+    CKCONV_CPU_AVX512 = 2,      /* F, with FMA */
     CKCONV_CPU_AVX512_BF16 = 4, /* its dot products; with CKCONV_CPU_AVX512 */
     CKCONV_GPU_NO_SM90A = 8     /* sm_90: kernels were compiled for sm_90 or before, not for sm_90a */
 };

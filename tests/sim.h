@@ -540,7 +540,7 @@ static struct {
     int at_some[SIM_CLUSTER][16];   /* named barriers */
     uint64_t some[SIM_CLUSTER][16]; /* waves that are at them */
     int polls;                      /* waits for turns that were in vain, since something changed */
-    int position; /* in order: where to look for the next thread */
+    int position;                   /* in order: where to look for the next thread */
     sim_fiber *launcher, *running, *previous;
     int fibers, spare; /* made; idle ones, on a stack of their own */
     unsigned char *stacks;
@@ -964,7 +964,8 @@ static inline void *sim_lds_of_block()
 __attribute__((unused)) static const void *sim_lds_of_other(const void *own, int block)
 {
     const unsigned char *at = (const unsigned char *)own;
-    return at + ((ptrdiff_t)block - sim_block.thread / sim_block.block_threads) * (ptrdiff_t)sim_block.lds_apart;
+    return at +
+           ((ptrdiff_t)block - sim_block.thread / sim_block.block_threads) * (ptrdiff_t)sim_block.lds_apart;
 }
 
 /* The same memory for all threads of a block, of exactly this size where it is alone. It is kept between
@@ -1673,9 +1674,9 @@ static inline simError_t sim_launch_named(const char *name, void (*kernel)(A), c
     threadIdx = blockIdx = {0, 0, 0};
     sim_in_kernel = 1;
     for (int64_t block = 0; block < grid_x; block += cluster) {
-        sim_block.first = (uint32_t)(sim_order_of_threads == SIM_REVERSE && !sim_in_order
-                                         ? grid_x - cluster - block
-                                         : block);
+        sim_block.first =
+            (uint32_t)(sim_order_of_threads == SIM_REVERSE && !sim_in_order ? grid_x - cluster - block
+                                                                            : block);
         sim_run_block();
         sim_check_lds();
     }

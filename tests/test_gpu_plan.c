@@ -286,25 +286,25 @@ static void test_channels_first(void)
         {"sm_90", CKCONV_FWD, 64, 64, 1, 640, {"move_turn", "matrix_gather", "move_turn"}},
         {"sm_90", CKCONV_BWD_DATA, 64, 64, 1, 640, {"move_turn", "matrix_", "move_turn"}},
         {"gfx942", CKCONV_FWD, 64, 64, 1, 640, {"move_turn", "matrix_gather", "move_turn"}},
-        {"sm_90", CKCONV_FWD, 256, 64, 1, 57, {"move_turn", "matrix_gather", "move_turn"}},
+        {"sm_90", CKCONV_FWD, 256, 64, 1, 57, {"move_turn", "matrix_tma_gather", "move_turn"}},
         {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 57, {"move_turn", "matrix_", "move_turn"}},
-        {"sm_90", CKCONV_BWD_WEIGHT, 256, 64, 1, 57, {"move_turn", "move_turn", "matrix_weight", "reduce"}},
-        {"sm_90", CKCONV_FWD, 512, 512, 3, 14, {"move_turn", "move_turn", "matrix_gather", "move_turn"}},
-        {"sm_90", CKCONV_BWD_DATA, 512, 512, 3, 14, {"move_turn", "move_turn", "matrix_back", "move_turn"}},
+        {"sm_90", CKCONV_BWD_WEIGHT, 256, 64, 1, 57, {"move_turn", "move_turn", "matrix_tma_weight", "reduce"}},
+        {"sm_90", CKCONV_FWD, 512, 512, 3, 14, {"move_turn", "move_turn", "matrix_tma_gather", "move_turn"}},
+        {"sm_90", CKCONV_BWD_DATA, 512, 512, 3, 14, {"move_turn", "move_turn", "matrix_tma_back", "move_turn"}},
         {"sm_90",
          CKCONV_BWD_WEIGHT,
          2048,
          512,
          3,
          2,
-         {"move_turn", "move_turn", "matrix_weight", "move_turn"}},
+         {"move_turn", "move_turn", "matrix_tma_weight", "move_turn"}},
         {"sm_90",
          CKCONV_FWD,
          256,
          60,
          1,
          56,
-         {"pack", "pack_data", "matrix_gather", "move_turn"}}, /* zeros beside channels */
+         {"pack", "pack_data", "matrix_tma_gather", "move_turn"}}, /* zeros beside channels */
     };
     for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
         static ckconv_launch l[8];
@@ -513,6 +513,7 @@ static const tile_row tile_rows[] = {
     {"mfma", "fwd bwd_data", "-", "256x256 256x128"},
     {"mfma", "bwd_weight", "-", "256x256 128x256"},
     {"mma", "fwd bwd_data", "-", "256x128 192x128 512x64"},
+    {"mma", "fwd bwd_data bwd_weight", "tma", "128x256 256x128 128x128"},
     {"mfma wmma mma", "bwd_weight", "-", "128x128 64x64 32x128"},
     {"mma", "bwd_weight", "-", "128x256 64x256 64x192 192x128"},
     {"mfma wmma mma", "fwd bwd_data bwd_weight", "i8", "128x128 64x64"},
@@ -592,9 +593,10 @@ static void check_tile(const char *instance, const char *family, ckconv_op op, c
             const int64_t high = weight ? 256 : 8 * 28 * 28, wide = weight ? 9 * 256 : 256;
             const int64_t tiles =
                 ((high + rows - 1) / rows) * ((wide + columns - 1) / columns) * (weight ? 1 : plan.split_k);
-            /* blocks take several tiles where they are persistent; bwd_weight: tiles are split, or shared */
+            /* blocks take several tiles where they are persistent; bwd_weight and TMA: tiles are split, or shared */
             CHECK_MSG(
-                weight ? launches[i].grid % tiles == 0 || launches[i].grid % 132 == 0
+                weight || strcmp(type, "tma") == 0
+                    ? launches[i].grid % tiles == 0 || launches[i].grid % 132 == 0
                 : strcmp(family, "mma") == 0
                     ? launches[i].grid == tiles || (launches[i].grid < tiles && launches[i].grid % 132 == 0)
                     : launches[i].grid == tiles,

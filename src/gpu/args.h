@@ -47,7 +47,7 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables *
    beside them, bytes of what else a block has there. */
 #define CKCI_TMA_STAGES(ROWS) ((232448 - CKCI_TMA_TABLES) / 128 / (ROWS))
 /* bytes of a block's sums, and of its sums of rows, that another finishes */
-#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS) * 4 + (ROWS) * 32)
+#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + (ROWS)*32)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
 enum { CKCI_TMA_TABLES = 25600, CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
@@ -140,10 +140,10 @@ typedef struct ckci_gpu_target {
     const unsigned char *scale, *shift; /* mid only */
     unsigned char *partial;             /* split reductions: sums go here, part after part */
     int32_t num_d;
-    ckconv_dtype compute; /* mid only: rounded to this before it is stored; else 0 */
-    int32_t form, adds;   /* D tensors that the closed form adds */
-    int32_t across;       /* its rows (x) are channels, its columns positions (ckci_image_product) */
-    float alpha, beta, low, high;          /* of the closed form */
+    ckconv_dtype compute;         /* mid only: rounded to this before it is stored; else 0 */
+    int32_t form, adds;           /* D tensors that the closed form adds */
+    int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
+    float alpha, beta, low, high; /* of the closed form */
     double alpha_d, beta_d, low_d, high_d; /* of f64: conversions take long on GPUs */
 } ckci_gpu_target;
 
@@ -157,7 +157,7 @@ typedef struct ckci_gpu_near {
     int32_t bytes;                  /* of all pixels there; bwd_weight: dout lies behind them */
     int32_t first_y, first_x;       /* the first pixel of position 0 */
     int32_t regions, parts;         /* block i of a slice of channels takes regions i, i + parts, ... */
-    int32_t channels, taps, whole; /* of all groups; of the filter; stored together, in the compute type */
+    int32_t channels, taps, whole;  /* of all groups; of the filter; stored together, in the compute type */
     int32_t channels_in, less_in, less_out; /* bwd_weight: in's; log2 of K / C, of C / K */
     int32_t back, packed;                   /* taps are turned round; weights lie in order */
     int32_t eights;                         /* eight neighbours along C of weights that do not are one load */
@@ -311,11 +311,11 @@ typedef struct ckci_gpu_conv {
     } as;
 } ckci_gpu_conv;
 
-/* A tensor of two-byte numbers whose boxes, so many rows of 64 numbers, the tensor memory accelerator (TMA, sm_90a)
-   moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels: channels,
-   up to three axes of a space (x first), images; rows of a box are those that neighbouring positions of a
-   convolution read at its first tap, along each axis from `low` on (negative: padding) in steps of `step`;
-   `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
+/* A tensor of two-byte numbers whose boxes, so many rows of 64 numbers, the tensor memory accelerator (TMA,
+   sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels:
+   channels, up to three axes of a space (x first), images; rows of a box are those that neighbouring
+   positions of a convolution read at its first tap, along each axis from `low` on (negative: padding) in
+   steps of `step`; `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
 typedef struct ckci_gpu_box {
     const unsigned char *p;
     int64_t len[5], stride[5]; /* in numbers; stride[0] is 1 */
@@ -327,19 +327,21 @@ typedef struct ckci_gpu_box {
    TMA has of the boxes, made when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
-    ckci_gpu_box box[3];         /* rows' operand, columns', what is written (rank 0: not by the TMA; stride[1]: from row to row) */
+    /* rows' operand, columns', what is written (rank 0: by threads; stride[1]: from row to row) */
+    ckci_gpu_box box[3];
     int32_t tiles, work, workers; /* tiles of one part, of all; blocks that take them in turns */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t share, share_rest;    /* steps of a block; blocks with one more; 0, 0: none are shared */
-    unsigned char *slots;         /* sums of a block that another finishes; behind all slots a word for each group
-                                     of waves, CKCI_TMA_DONE when they are there */
-    int32_t steps;                /* of all parts of a tile */
-    int32_t turned;               /* taps of weights are in the opposite order */
-    int32_t taps, blocks;         /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
+    /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
+       when they are there */
+    unsigned char *slots;
+    int32_t steps;        /* of all parts of a tile */
+    int32_t turned;       /* taps of weights are in the opposite order */
+    int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
-    __align__(64) uint64_t map[3][16];
+    alignas(64) uint64_t map[3][16];
 #endif
 } ckci_gpu_tma;
 

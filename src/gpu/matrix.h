@@ -528,16 +528,17 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
     return filled < 1 ? 1 / filled : 1;
 }
 
-/* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it stores
-   what it has. */
+/* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
+   stores what it has. */
 CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const int weight = m->conv.op == CKCONV_BWD_WEIGHT;
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)blocks / units;
     const double size = (double)m->tile->rows * m->tile->columns, rounds = share > 16 ? share : ceil(share);
-    double once = size * (weight ? .09 : .06) * rates.bytes;
-    if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
+    const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
+    double once = size * (weight && blocks > tiles ? .09 : .06) * rates.bytes; /* parts are f32 */
+    if (weight && red > (double)CKCI_SUM_WHOLE) {                              /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     return 1700 * rates.round + rounds * (once + red / 64 * size * .022 * m->tile->slow[0] * rates.matrix);
@@ -554,8 +555,8 @@ CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
     return good && (o->t.dtype == CKCONV_F16 || o->t.dtype == CKCONV_BF16);
 }
 
-/* Tiles that blocks of the TMA take whole, where they share the steps of others: of those there are between one
-   and two rounds, so that few have sums from more than two blocks. */
+/* Tiles that blocks of the TMA take whole, where they share the steps of others: of those there are between
+   one and two rounds, so that few have sums from more than two blocks. */
 CKCI_FN int64_t ckci_tma_whole(const ckconv_device *device, int64_t tiles)
 {
     const int64_t units = ckci_max(device->compute_units, 1);
@@ -568,32 +569,35 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
                                     int64_t steps)
 {
     const int64_t units = ckci_max(device->compute_units, 1), whole = ckci_tma_whole(device, tiles);
-    const int64_t all = (tiles - whole) * steps, share = ckci_ceil_div(all, units);
+    const int64_t all = (tiles - whole) * steps, share = ckci_max(ckci_ceil_div(all, units), 1);
     const int64_t others = share < steps ? ckci_ceil_div(steps, share) : 1; /* that have a part of a tile */
     const double size = (double)m->tile->rows * m->tile->columns;
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    double read = 0;
+    int share_fits = 1;
     if (tiles % units == 0 || all / units < 4 || others > 3 || all > INT32_MAX) {
         return 1e300;
     }
-    if (m->conv.op == CKCONV_BWD_WEIGHT) { /* blocks are at different positions: the L2 cache must keep them all */
-        const ckci_gpu_conv *k = &m->l.a.conv;
-        const double images = (double)(k->n * k->a.len[3] * k->a.len[4] * k->a.len[5] * k->rows) +
-                              (double)(k->n * k->b.len[3] * k->b.len[4] * k->b.len[5] * k->red);
-        if (images * 2 > 32e6 || ckci_min(steps, share) * CKCI_TMA_BOX > CKCI_SUM_WHOLE) {
-            return 1e300;
-        }
+    if (m->conv.op == CKCONV_BWD_WEIGHT) { /* blocks are at different positions */
+        read = 2. * (double)(k->n * k->a.len[3] * k->a.len[4] * k->a.len[5] * k->rows) +
+               2. * (double)(k->n * k->b.len[3] * k->b.len[4] * k->b.len[5] * k->red);
+        share_fits = ckci_min(steps, share) * CKCI_TMA_BOX <= CKCI_SUM_WHOLE;
+    }
+    if (read > 32e6 || !share_fits) { /* more than the L2 cache keeps, or a sum of too many */
+        return 1e300;
     }
     const ckci_rates rates = ckci_device_rates(device, m->type);
-    /* Blocks at different positions do not take what they read from each other's requests. */
-    const double apart = m->conv.op == CKCONV_BWD_WEIGHT ? 1.3 : 1;
+    /* Blocks at different places do not take what they read from each other's requests. */
+    const double apart = 1.3;
     const double step = size * .022 * m->tile->slow[0] * rates.matrix, once = size * .06 * rates.bytes;
-    return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) + (double)share * step * apart +
-           ceil((double)share / (double)steps) * once + 500 * rates.round +
+    return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) +
+           (double)share * step * apart + ceil((double)share / (double)steps) * once + 500 * rates.round +
            size * .09 * (double)(1 + others) * rates.bytes;
 }
 
-/* Blocks of a cluster that have parts of a tile each, two or four, if that takes less time: where all clusters
-   run at a time and the TMA stores what they add. Pairs fill all units; fours stay among those that share a
-   part of the chip, 14 to 18, so that up to two of them are lost in each of eight parts. */
+/* Blocks of a cluster that have parts of a tile each, two or four, if that takes less time: where all
+   clusters run at a time and the TMA stores what they add. Pairs fill all units; fours stay among those that
+   share a part of the chip, 14 to 18, so that up to two of them are lost in each of eight parts. */
 CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int64_t tiles, int64_t steps,
                                double *cost)
 {
@@ -603,7 +607,8 @@ CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int6
     for (int32_t blocks = 2; blocks <= 4 && blocks * 8192 <= m->tile->rows * m->tile->columns; blocks *= 2) {
         const int64_t part = ckci_ceil_div(steps, blocks);
         const double time = (1700 + 1000) * rates.round + size * .06 * rates.bytes +
-                            (double)part * size * .022 * m->tile->slow[0] * rates.matrix + size * .06 * rates.bytes;
+                            (double)part * size * .022 * m->tile->slow[0] * rates.matrix +
+                            size * .06 * rates.bytes;
         const int64_t room = device->compute_units / blocks - (blocks > 2 ? 5 : 0);
         if (time < *cost && tiles <= room && part >= 2 &&
             (!weight || part * CKCI_TMA_BOX <= CKCI_SUM_WHOLE)) {
@@ -622,8 +627,8 @@ CKCI_FN int ckci_tma_shares(const ckconv_device *device, ckci_matrix *m, int64_t
     if (!(time < *cost)) {
         return 0;
     }
-    if (ckci_matrix_take(m, units * (CKCI_TMA_SLOT(m->tile->rows, m->tile->columns) + 16), limit, ws, &m->slots,
-                         NULL) != CKCONV_OK) {
+    if (ckci_matrix_take(m, units * (CKCI_TMA_SLOT(m->tile->rows, m->tile->columns) + 16), limit, ws,
+                         &m->slots, NULL) != CKCONV_OK) {
         m->bytes = before;
         return 0;
     }
@@ -663,7 +668,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
-        once = 1300 * rates.round + size * .038 * rates.bytes + (m->l.a.conv.stream ? 0 : 2500 * rates.round);
+        once = 1950 * rates.round + size * .057 * rates.bytes + (m->l.a.conv.stream ? 0 : 2500 * rates.round);
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
@@ -933,7 +938,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
-    const double places = tma ? (double)taps * (double)ckci_ceil_div(red, CKCI_TMA_BOX) * CKCI_TMA_BOX
+    const double places = tma ? (double)taps * (double)(ckci_ceil_div(red, CKCI_TMA_BOX) * CKCI_TMA_BOX)
                               : ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, m, m->l.grid, places);
     ckci_matrix_parts(device, m, places, limit, ws, cost);

@@ -28,12 +28,11 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
 {
     const ckci_conv *c = &m->conv;
     int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
-    int64_t side = ckci_matrix_side(device, m) *
-                   device->compute_units;
+    int64_t side = ckci_matrix_side(device, m) * device->compute_units;
     int64_t bytes = ckci_saturating_mul(2, ckci_count(&c->t[CKCI_IN]) + ckci_count(&c->t[CKCI_OUT]));
     memset(share, 0, sizeof *share);
-    if (!ckci_matrix_grouped(device, m) || m->tile->form == CKCI_TILE_TMA || m->merge > 1 || m->whole || side < 1 || side > items ||
-        items > INT32_MAX || bytes > 32000000 ||
+    if (!ckci_matrix_grouped(device, m) || m->tile->form == CKCI_TILE_TMA || m->merge > 1 || m->whole ||
+        side < 1 || side > items || items > INT32_MAX || bytes > 32000000 ||
         (c->c * c->filter[0] * c->filter[1] * c->filter[2]) % 4 != 0) {
         return 1e300;
     }
@@ -68,8 +67,7 @@ CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
-    int64_t side = ckci_matrix_side(device, m) *
-                   ckci_max(device->compute_units, 1);
+    int64_t side = ckci_matrix_side(device, m) * ckci_max(device->compute_units, 1);
     int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 6;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
     double least = 1e300;
@@ -253,8 +251,7 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "images as taps take no epilogue");
     }
     int64_t tiles = m->l.grid, least = ckci_ceil_div(positions, CKCI_SUM_WHOLE);
-    int64_t side = ckci_matrix_side(device, m) *
-                   ckci_max(device->compute_units, 1);
+    int64_t side = ckci_matrix_side(device, m) * ckci_max(device->compute_units, 1);
     *cost = 1e300;
     for (int64_t rounds = 0; rounds <= 8 && bytes / 4 <= INT32_MAX; rounds++) {
         int64_t split = ckci_min(ckci_max(rounds * side / tiles, least), ckci_max(steps / 4, 1));
@@ -385,7 +382,9 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
             "%d)",
             (int)CKCI_WHOLE_PART, CKCI_LL(least), CKCI_LL(split), (int)CKCI_MOST_PARTS);
     }
-    k->chain = m->whole || m->shares || m->cluster > 1 ? 0 : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
+    k->chain = m->whole || m->shares || m->cluster > 1
+                   ? 0
+                   : ckci_matrix_chain(device, ckci_ceil_div(positions, split));
     /* one part is the weights themselves, or what they come of */
     int adds =
         k->chain && !CKCI_MATRIX_FAR(ckci_size(ckci_matrix_stored(m->type)), m->tile->rows, m->tile->columns);
@@ -428,7 +427,8 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(c->g, split), &m->l, err));
     ckci_matrix_order(device, m);
     if (!m->shares && m->cluster <= 1) {
-        *cost = ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
+        *cost =
+            ckci_matrix_cost(device, m, m->l.grid, (double)k->part) + ckci_sums_cost(device, split, bytes);
     }
     if (split > 1 && k->merge == 0) {
         ckci_gpu_share share;
@@ -439,8 +439,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
             *cost = shared;
             k->share = share;
             k->chain = ckci_matrix_chain(device, 64 * (int64_t)ckci_min(share.part + 1, share.steps));
-            m->l.grid =
-                ckci_matrix_side(device, m) * device->compute_units;
+            m->l.grid = ckci_matrix_side(device, m) * device->compute_units;
         }
     }
     *cost += m->packing;

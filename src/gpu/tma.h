@@ -33,8 +33,8 @@ CKCI_FN int ckci_tma_rows(const unsigned char *p, int64_t len, int64_t rows, int
     return ckci_tma_base(p, len, b) && ckci_tma_dimension(rows, pitch, b);
 }
 
-/* Weights: channels along dimension `inner` (2: input, 1: output channels), taps if there are several, the other
-   channels. */
+/* Weights: channels along dimension `inner` (2: input, 1: output channels), taps if there are several, the
+   other channels. */
 CKCI_FN int ckci_tma_weights(const ckci_tensor *w, int inner, ckci_gpu_box *b)
 {
     int64_t taps = 1, step = 0;
@@ -127,8 +127,10 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
     return good;
 }
 
-/* m's launch, planned as one of fragments, becomes one of the TMA. across: weights lie across the reduction. */
-CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across, ckconv_error *err)
+/* m's launch, planned as one of fragments, becomes one of the TMA. across: weights lie across the
+   reduction. */
+CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
+                                      ckconv_error *err)
 {
     const ckci_conv *c = &m->conv;
     ckci_gpu_tma *t = &m->l.a.tma;
@@ -153,7 +155,8 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         }
         good = good && k->columns % 2 == 0;
     } else {
-        good = good && ckci_tma_read(c, positions, &t->box[0]) && ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
+        good = good && ckci_tma_read(c, positions, &t->box[0]) &&
+               ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
         good = weight ? ckci_tma_epilogue(&k->o, 1) && ckci_tma_weights(&k->o.t, 2, &t->box[2])
@@ -162,9 +165,10 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         good = good && ckci_weights_as_sums(&k->o.t) && k->o.form == CKCI_FORM_STORE;
     }
     if (!good) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "the TMA takes one group, channels last in multiples of 8, positions at even distances, "
-                         "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "the TMA takes one group, channels last in multiples of 8, positions at even distances, "
+            "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
     }
     /* rows along the reduction, where operands lie across it */
     t->box[0].rows = weight ? +CKCI_TMA_BOX : m->tile->rows;

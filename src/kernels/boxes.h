@@ -143,8 +143,9 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kin
 #elif defined(__CUDA_ARCH__)
 #define CKCI_K_TMA_LOAD(KIND, AT, TAPS, ...)                                                                 \
     asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "         \
-                 "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                                   \
-                 "l"(which ? p.map[1] : p.map[0]), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                   \
+                 "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                              \
+                 "l"(which ? p.map[1] : p.map[0]), "r"(ckci_k_lds_address(barrier)), "r"(c.place),           \
+                 __VA_ARGS__                                                                                 \
                  : "memory")
     switch (kind) {
     case 2:
@@ -162,9 +163,9 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kin
                         "r"(c.y), "r"(c.n), "h"((uint16_t)c.tap_x), "h"((uint16_t)c.tap_y));
         break;
     default:
-        CKCI_K_TMA_LOAD("5d.shared::cluster.global.im2col", "%3, %4, %5, %6, %7", ", {%8, %9, %10}",
-                        "r"(c.x), "r"(c.y), "r"(c.z), "r"(c.n), "h"((uint16_t)c.tap_x),
-                        "h"((uint16_t)c.tap_y), "h"((uint16_t)c.tap_z));
+        CKCI_K_TMA_LOAD("5d.shared::cluster.global.im2col", "%3, %4, %5, %6, %7", ", {%8, %9, %10}", "r"(c.x),
+                        "r"(c.y), "r"(c.z), "r"(c.n), "h"((uint16_t)c.tap_x), "h"((uint16_t)c.tap_y),
+                        "h"((uint16_t)c.tap_z));
     }
 #undef CKCI_K_TMA_LOAD
 #endif

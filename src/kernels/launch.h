@@ -38,8 +38,8 @@ static ckci_gpu_error ckci_k_is_there(const void *kernel, int threads)
 }
 
 /* Lets a kernel of the current device have more LDS than 48 KiB: always as much, other threads may launch it
-   now. A thread does so once; again: a device that was reset has forgotten it. Those that do not exist without
-   the instructions of sm_90a have as much. */
+   now. A thread does so once; again: a device that was reset has forgotten it. Those that do not exist
+   without the instructions of sm_90a have as much. */
 static ckci_gpu_error ckci_k_allow_lds(const ckci_launch *l, const void *kernel, size_t lds, int again)
 {
     const int32_t index = l->kernel;
@@ -106,15 +106,14 @@ static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
         for (int32_t i = 0; i < b->rank - 2; i++) {
             step[1 + i] = (cuuint32_t)b->step[i];
         }
-        code = ((pixels_function)pixels)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch,
-                                         b->low, b->high, CKCI_TMA_BOX, rows_of, step,
-                                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        code = ((pixels_function)pixels)(
+            map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, b->low, b->high,
+            CKCI_TMA_BOX, rows_of, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     } else {
         box[1] = b->rank == 3 ? 1 : rows_of;
-        code = ((rows_function)rows)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, box,
-                                     step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        code = ((rows_function)rows)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch,
+                                     box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     }
     return code == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
@@ -219,7 +218,8 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
 #endif
 }
 
-/* Has this build code for the current device that its instructions are all in: sm_90a, where that is sm_90? */
+/* Has this build code for the current device that its instructions are all in: sm_90a, where that is
+   sm_90? */
 static int ckci_k_all_instructions()
 {
 #if !defined(CKCI_SIMULATOR) && !defined(__HIP__) && !defined(__HIPCC__)

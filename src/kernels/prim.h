@@ -122,8 +122,8 @@ template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
 };
 
-/* Threads that a block of a kernel can have; of one that is empty for NVIDIA's target fewer than it is launched
-   with, which the host can ask for. */
+/* Threads that a block of a kernel can have; of one that is empty for NVIDIA's target fewer than it is
+   launched with, which the host can ask for. */
 template <class Body> struct ckci_k_most_threads {
     enum { COUNT = 1024 };
 };

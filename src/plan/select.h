@@ -106,10 +106,11 @@ CKCI_FN ckconv_status ckci_check_device(const ckconv_device *d, ckconv_error *er
                               ? CKCONV_CPU_AVX2 | CKCONV_CPU_AVX512 | CKCONV_CPU_AVX512_BF16
                               : CKCONV_GPU_NO_SM90A;
     if ((d->features & ~known) != 0) {
-        return ckci_fail(err, CKCONV_ERR_ARGUMENT,
-                         "device.features is %d: only CKCONV_CPU_AVX2, _AVX512 and _AVX512_BF16 are known, of "
-                         "GPUs CKCONV_GPU_NO_SM90A",
-                         (int)d->features);
+        return ckci_fail(
+            err, CKCONV_ERR_ARGUMENT,
+            "device.features is %d: only CKCONV_CPU_AVX2, _AVX512 and _AVX512_BF16 are known, of "
+            "GPUs CKCONV_GPU_NO_SM90A",
+            (int)d->features);
     }
     if (memchr(d->arch, 0, sizeof d->arch) == NULL) {
         return ckci_fail(err, CKCONV_ERR_ARGUMENT, "device.arch is %.16s...: must end with a 0 byte",

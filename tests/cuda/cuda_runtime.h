@@ -106,6 +106,10 @@ template <class T> CUDA_FN T __shfl_sync(unsigned lanes, T value, int from, int 
     __builtin_memcpy(&result, &word, 4);
     return result;
 }
+CUDA_FN void __threadfence()
+{
+    __nvvm_membar_gl();
+}
 template <class T> CUDA_FN T __shfl_xor_sync(unsigned lanes, T value, int mask)
 {
     return __shfl_sync(lanes, value, (int)(__nvvm_read_ptx_sreg_tid_x() % 32) ^ mask);
@@ -117,6 +121,7 @@ typedef enum {
     cudaErrorNoDevice,
     cudaErrorInsufficientDriver,
     cudaErrorInvalidValue,
+    cudaErrorNoKernelImageForDevice,
     cudaErrorNotSupported
 } cudaError_t;
 typedef enum {
@@ -156,4 +161,8 @@ cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t);
 cudaError_t cudaEventSynchronize(cudaEvent_t);
 cudaError_t cudaEventElapsedTime(float *, cudaEvent_t, cudaEvent_t);
 cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
+typedef struct {
+    int maxThreadsPerBlock;
+} cudaFuncAttributes;
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, const void *);
 cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int);

@@ -7,8 +7,9 @@
   first steps of the next come while the sums of this one are stored.
 
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a tap,
-  taps first; GATHER reads weights along these channels, BACK across them. bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is
-  64 positions. Instructions have the tile's rows as theirs.
+  taps first; GATHER reads weights along these channels, BACK across them. bwd_weight: rows are output
+  channels, columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the
+  tile's rows as theirs.
 */
 #pragma once
 #include "kernels/boxes.h"
@@ -17,15 +18,16 @@
 enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
 
 #if defined(CKCI_K_WGMMA)
-/* What a block has of tiles, one piece after the other: whole tiles of part `part`, and a share of the steps of
-   those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps adds
-   what later ones have put into their slots, and stores it. Later steps are those of blocks with lower numbers,
-   which began before, and do them first: none waits for one that waits. */
+/* What a block has of tiles, one piece after the other: whole tiles of part `part`, and a share of the steps
+   of those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps
+   adds what later ones have put into their slots, and stores it. Later steps are those of blocks with lower
+   numbers, which began before, and do them first: none waits for one that waits. */
 struct ckci_k_tma_pieces {
     const ckci_gpu_tma &p;
     int32_t work, at, end; /* the next whole tile; steps of the share that are left */
 
-    CKCI_K_MEMBER ckci_k_tma_pieces(const ckci_gpu_tma &args) : p(args), work((int32_t)blockIdx.x), at(0), end(0)
+    CKCI_K_MEMBER ckci_k_tma_pieces(const ckci_gpu_tma &args)
+        : p(args), work((int32_t)blockIdx.x), at(0), end(0)
     {
         if (p.share) {
             range((int32_t)blockIdx.x, at, end);
@@ -102,12 +104,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         BOXES_B = ACROSS_B ? +SLABS_B : 1,
         VECTOR = WEIGHT ? 8 * BM : 2 * BN
     };
-    static_assert(BM % 128 == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256, "boxes of 256 rows at most");
+    static_assert(BM % 128 == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
+                  "boxes of 256 rows at most");
 
     struct lds {
         alignas(1024) unsigned char stages[STAGES * STAGE];
         alignas(1024) unsigned char strip[2][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
-        float vector[VECTOR];   /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
+        float vector[VECTOR]; /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
         uint64_t full[STAGES];  /* what a stage is to hold has come */
         uint64_t empty[STAGES]; /* eight waves are done with it */
     };
@@ -336,7 +339,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         const int32_t at = now.stage * STAGE;
 #if defined(__CUDA_ARCH__)
-        const uint32_t start = ckci_k_lds_address(m.stages) & 0x3ffff; /* without the block's number in a cluster */
+        const uint32_t start =
+            ckci_k_lds_address(m.stages) & 0x3ffff; /* without the block's number in a cluster */
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
         CKCI_K_UNROLL(4)
@@ -346,8 +350,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             CKCI_K_UNROLL(2)
             for (int j = 0; j < MI; j++) {
 #if defined(CKCI_SIMULATOR)
-                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * CKCI_TMA_BOX_BYTES, m.stages + b, BN, ACROSS_A,
-                                      ACROSS_B);
+                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * CKCI_TMA_BOX_BYTES, m.stages + b, BN,
+                                      ACROSS_A, ACROSS_B);
 #else
                 ckci_k_multiply_groups<T, BN, ACROSS_A, ACROSS_B>(
                     sum[j], ckci_k_describe((start + (uint32_t)(a + j * CKCI_TMA_BOX_BYTES)) >> 4),
@@ -452,7 +456,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                             float *two = to + (int64_t)(8 * high) * c.columns + 8 * k;
                             const float x = sum[i][j * 32 + k * 4 + high * 2],
                                         y = sum[i][j * 32 + k * 4 + high * 2 + 1];
-                            const ckci_k_uint2 before = more ? *(const ckci_k_uint2 *)two : ckci_k_uint2{0, 0};
+                            const ckci_k_uint2 before =
+                                more ? *(const ckci_k_uint2 *)two : ckci_k_uint2{0, 0};
                             const ckci_k_uint2 after = {ckci_k_bits(ckci_k_float(before.x) + x),
                                                         ckci_k_bits(ckci_k_float(before.y) + y)};
                             *(ckci_k_uint2 *)two = after;
@@ -468,9 +473,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #if defined(CKCI_SIMULATOR)
         sim_stmatrix_x4(to, two);
 #else
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),
-                     "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
-                     : "memory");
+        asm volatile(
+            "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),
+            "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
+            : "memory");
 #endif
     }
 
@@ -551,8 +557,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* The same of a cluster's blocks: each leaves its sums where its stages were, and adds those of all, in their
-       order, for some of the boxes. */
+    /* The same of a cluster's blocks: each leaves its sums where its stages were, and adds those of all, in
+       their order, for some of the boxes. */
     CKCI_K_MEMBER void finish_cluster(const ckci_k_tma_pieces &s)
     {
         ckci_k_uint4 *own = (ckci_k_uint4 *)m.stages + threadIdx.x;
@@ -619,8 +625,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* A block's slot: sums as registers have them, of a thread each 16 bytes after those of its neighbour; row
-       sums behind them. */
+    /* A block's slot: sums as registers have them, of a thread each 16 bytes after those of its neighbour;
+       row sums behind them. */
     CKCI_K_MEMBER ckci_k_uint4 *slot(int32_t block) const
     {
         return (ckci_k_uint4 *)(p.slots + (int64_t)block * CKCI_TMA_SLOT(BM, BN)) + threadIdx.x;
