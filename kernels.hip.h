@@ -19364,7 +19364,7 @@ template <class E, int P, int HELD> struct ckci_k_pair_group<E, ckci_k_mma_group
 #if defined(CKCI_SIMULATOR)
             sim_wgmma_m64nNk16<E>(sum, columns + i * 32, positions + i * 32, P, false, false);
 #else
-            ckci_k_multiply_groups<E, P, 0>(sum, ckci_k_describe(a + (uint32_t)i * 2),
+            ckci_k_multiply_groups<E, P, 0, 0>(sum, ckci_k_describe(a + (uint32_t)i * 2),
                                             ckci_k_describe(b + (uint32_t)i * 2));
 #endif
         }

@@ -288,9 +288,21 @@ static void test_channels_first(void)
         {"gfx942", CKCONV_FWD, 64, 64, 1, 640, {"move_turn", "matrix_gather", "move_turn"}},
         {"sm_90", CKCONV_FWD, 256, 64, 1, 57, {"move_turn", "matrix_tma_gather", "move_turn"}},
         {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 57, {"move_turn", "matrix_", "move_turn"}},
-        {"sm_90", CKCONV_BWD_WEIGHT, 256, 64, 1, 57, {"move_turn", "move_turn", "matrix_tma_weight", "reduce"}},
+        {"sm_90",
+         CKCONV_BWD_WEIGHT,
+         256,
+         64,
+         1,
+         57,
+         {"move_turn", "move_turn", "matrix_tma_weight", "reduce"}},
         {"sm_90", CKCONV_FWD, 512, 512, 3, 14, {"move_turn", "move_turn", "matrix_tma_gather", "move_turn"}},
-        {"sm_90", CKCONV_BWD_DATA, 512, 512, 3, 14, {"move_turn", "move_turn", "matrix_tma_back", "move_turn"}},
+        {"sm_90",
+         CKCONV_BWD_DATA,
+         512,
+         512,
+         3,
+         14,
+         {"move_turn", "move_turn", "matrix_tma_back", "move_turn"}},
         {"sm_90",
          CKCONV_BWD_WEIGHT,
          2048,
@@ -593,7 +605,7 @@ static void check_tile(const char *instance, const char *family, ckconv_op op, c
             const int64_t high = weight ? 256 : 8 * 28 * 28, wide = weight ? 9 * 256 : 256;
             const int64_t tiles =
                 ((high + rows - 1) / rows) * ((wide + columns - 1) / columns) * (weight ? 1 : plan.split_k);
-            /* blocks take several tiles where they are persistent; bwd_weight and TMA: tiles are split, or shared */
+            /* persistent blocks take several tiles; those of bwd_weight and of the TMA are split, or shared */
             CHECK_MSG(
                 weight || strcmp(type, "tma") == 0
                     ? launches[i].grid % tiles == 0 || launches[i].grid % 132 == 0
