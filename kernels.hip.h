@@ -9056,9 +9056,21 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_single_weight, 64
 };
 #endif
 
-#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA3
-/* As many as LDS has room for; without the wish compilers take registers of two. */
+/* Three blocks of 128 x 128, as LDS has room for; without the wish compilers take registers of two. With it
+   clang 15 spills what bwd_weight adds: two blocks. */
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA3 || (CKCI_K_UNIT == CKCI_K_UNIT_CDNA2 && __clang_major__ > 15)
 template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_weight, 128, 128>> {
+    enum { WAVES = 3 };
+};
+#endif
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA2
+template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_gather, 128, 128>> {
+    enum { WAVES = 3 };
+};
+template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_single, 128, 128>> {
+    enum { WAVES = 3 };
+};
+template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_whole, 128, 128>> {
     enum { WAVES = 3 };
 };
 #endif
