@@ -139,6 +139,27 @@ CKCI_K_FN void ckci_k_copy_direct(unsigned char *to, const ckci_k_window &w, int
 #endif
 }
 
+/* Loads that turn, gfx12's global_load_tr_b128: eight lanes name a chunk of eight halves each, lane i gets
+   halves i of all. All lanes of a wave must be on. Nothing tests the address, so a lane that is to get zeros
+   names the chunk of them here. Sources: LLVM's builtins, Composable Kernel's ABTransferWaveTiles. */
+#if CKCI_K_TURNED
+static __device__ const ckci_k_uint4 ckci_k_zeros = {0, 0, 0, 0};
+
+CKCI_K_FN ckci_k_uint4 ckci_k_load_turned(const unsigned char *from, bool zeros)
+{
+    from = zeros ? (const unsigned char *)&ckci_k_zeros : from;
+#if defined(CKCI_SIMULATOR)
+    ckci_k_uint4 r;
+    sim_load_turned(&r, from);
+    return r;
+#else
+    typedef short eight __attribute__((ext_vector_type(8)));
+    typedef __attribute__((address_space(1))) eight *pointer;
+    return ckci_k_cast<ckci_k_uint4>(__builtin_amdgcn_global_load_tr_b128_v8i16((pointer)from));
+#endif
+}
+#endif
+
 /* A barrier for LDS, behind which all copies have arrived but the last LEFT of each wave. */
 template <int LEFT> CKCI_K_FN void ckci_k_direct_barrier()
 {
