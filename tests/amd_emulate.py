@@ -162,7 +162,7 @@ M0_BITS = ("(s[c->cdna ? 124 : 125] & 0xffff)", "(s[c->cdna ? 124 : 125] & ((fl 
 
 
 def turned(word):
-    """A load that turns 16-bit numbers: the word of the same load that does not, and what the core is told."""
+    """Of a load that turns: the word of the same load that does not, and what the core is told."""
     if word >> 26 == 0x36 and word >> 17 & 0xff == 227:  # gfx950: ds_read_b64_tr_b16 as ds_read_b64
         return word & ~(0xff << 17) | 118 << 17, TURN_LDS
     if word >> 24 == 0xee and word >> 14 & 0xff == 87:  # gfx12: global_load_tr_b128 as global_load_b128
