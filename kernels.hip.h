@@ -4101,25 +4101,57 @@ CKCI_K_FN void ckci_k_copy_direct(unsigned char *to, const ckci_k_window &w, int
 }
 
 /* Loads that turn, gfx12's global_load_tr_b128: eight lanes name a chunk of eight halves each, lane i gets
-   halves i of all. All lanes of a wave must be on. Nothing tests the address, so a lane that is to get zeros
-   names the chunk of them here. Sources: LLVM's builtins, Composable Kernel's ABTransferWaveTiles. */
+   halves i of all. All lanes of a wave must be on. Nothing tests the address: a lane that is to get zeros
+   names ckci_k_zeros. Sources: LLVM's builtins, Composable Kernel's ABTransferWaveTiles. */
 #if CKCI_K_TURNED
 static __device__ const ckci_k_uint4 ckci_k_zeros = {0, 0, 0, 0};
+#endif
 
-CKCI_K_FN ckci_k_uint4 ckci_k_load_turned(const unsigned char *from, bool zeros)
+CKCI_K_FN ckci_k_uint4 ckci_k_load_turned(const unsigned char *from)
 {
-    from = zeros ? (const unsigned char *)&ckci_k_zeros : from;
 #if defined(CKCI_SIMULATOR)
     ckci_k_uint4 r;
     sim_load_turned(&r, from);
     return r;
-#else
+#elif CKCI_K_TURNED
     typedef short eight __attribute__((ext_vector_type(8)));
     typedef __attribute__((address_space(1))) eight *pointer;
     return ckci_k_cast<ckci_k_uint4>(__builtin_amdgcn_global_load_tr_b128_v8i16((pointer)from));
+#elif defined(__HIP_DEVICE_COMPILE__) /* slow: a compiler without the builtin, or nobody calls it */
+    const uint64_t own = (uint64_t)from;
+    const int lane = (int)threadIdx.x % 8, first = (int)threadIdx.x % 32 - lane;
+    uint16_t h[8];
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        const uint32_t low = (uint32_t)__builtin_amdgcn_ds_bpermute(4 * (first + i), (int)own);
+        const uint32_t high = (uint32_t)__builtin_amdgcn_ds_bpermute(4 * (first + i), (int)(own >> 32));
+        h[i] = ((const uint16_t *)((uint64_t)high << 32 | low))[lane];
+    }
+    const ckci_k_uint4 r = {h[0] | (uint32_t)h[1] << 16, h[2] | (uint32_t)h[3] << 16,
+                            h[4] | (uint32_t)h[5] << 16, h[6] | (uint32_t)h[7] << 16};
+    return r;
+#else
+    return *(const ckci_k_uint4 *)from; /* nobody calls it */
 #endif
 }
+
+/* Are there such loads for a unit, and does the compiler know them as one instruction? */
+template <class U> struct ckci_k_turns {
+    enum { LOADS = 0, FAST = 0 };
+};
+template <> struct ckci_k_turns<ckci_k_wmma<12>> {
+    enum { LOADS = 1, FAST = CKCI_K_TURNED };
+};
+
+/* Where a window begins. */
+CKCI_K_FN const unsigned char *ckci_k_window_begin(const ckci_k_window &w)
+{
+#if CKCI_K_BUFFERS
+    return (const unsigned char *)((uint64_t)(uint32_t)w.v.y << 32 | (uint32_t)w.v.x);
+#else
+    return w.base;
 #endif
+}
 
 /* A barrier for LDS, behind which all copies have arrived but the last LEFT of each wave. */
 template <int LEFT> CKCI_K_FN void ckci_k_direct_barrier()
@@ -4289,7 +4321,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             }
         } else if constexpr (Loader::DIRECT == 2) {
             direct<T, 0>(tiles, loader, steps);
-        } else if constexpr (!G::WIDE && ACROSS != 2) { /* the planner takes those for plain loads only */
+        } else if constexpr (!G::WIDE && ACROSS != 2 && Loader::DIRECT >= 0) { /* others: plain steps only */
             beside<T, 0>(tiles, loader, steps);
         }
     }
@@ -5267,7 +5299,9 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         LOADS = A + B,
         SLAB = 64 * U::KB,             /* BACK, DIRECT: of 64 columns, a line for each place */
         SIDE = U::THREADS * 16 / SLAB, /* that the block fills side by side */
-        DIRECT = U::DIRECT,            /* waves fill tiles: 0: never, 1: for plain steps, 2: always */
+        TURNED = BACK && ckci_k_turns<U>::LOADS, /* weights by loads that turn */
+        /* waves fill tiles: 0: never, 1: for plain steps, 2: always; -1: never, and steps are plain */
+        DIRECT = TURNED ? -1 : +U::DIRECT,
         SLABS = (BN + 63) / 64,
         SEGMENT = 0,
         BESIDE = 0,
@@ -5338,7 +5372,15 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             hole[i] = e.hole;
         }
         down = 0;
-        if constexpr (BACK && U::DIRECT) {
+        if constexpr (TURNED) { /* eight places of a channel; columns that nobody stores get the first's */
+            const int32_t place = (int32_t)threadIdx.x / 32 % 4 * 8 + (int32_t)threadIdx.x % 8;
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < B; i++) {
+                const int32_t column = turned_column(i);
+                b_at[i] =
+                    SIZE * (place * (int32_t)p.b_red + (column0 + column < p.columns ? column : 0));
+            }
+        } else if constexpr (BACK && U::DIRECT) {
             const int32_t line = (int32_t)threadIdx.x / 8 % (U::KB / SIZE);
             const int32_t chunk = (int32_t)threadIdx.x / (SLAB / 16) * 64 +
                                   U::across_chunk_of(line, (int32_t)threadIdx.x % 8) * 8;
@@ -5364,6 +5406,12 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
                 b_at[i] = column0 + column < p.columns ? SIZE * column * (int32_t)p.b_column : INT32_MIN;
             }
         }
+    }
+
+    /* TURNED: the first of the eight columns that eight threads load and keep one of, each. */
+    static CKCI_K_MEMBER int32_t turned_column(int i)
+    {
+        return (int32_t)threadIdx.x / 128 * 32 + (int32_t)threadIdx.x / 8 % 4 * 8 + i * 64;
     }
 
     /* This thread's chunk, in bytes: that of its place in LDS, or, where waves fill rows from their
@@ -5536,7 +5584,11 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < B; i++) {
-                b_raw[i] = ckci_k_window_load(wb, b_at[i], next_b);
+                if constexpr (TURNED) {
+                    b_raw[i] = ckci_k_load_turned(ckci_k_window_begin(wb) + next_b + (uint32_t)b_at[i]);
+                } else {
+                    b_raw[i] = ckci_k_window_load(wb, b_at[i], next_b);
+                }
             }
             advance_plain();
         } else {
@@ -5632,7 +5684,11 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         }
         CKCI_K_UNROLL(8)
         for (int i = 0; i < B; i++) {
-            if (BN >= EACH || first < BN) {
+            if constexpr (TURNED) {
+                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(
+                                             BM + turned_column(i) + (int32_t)threadIdx.x % 8,
+                                             (int32_t)threadIdx.x / 32 % 4)) = b_raw[i];
+            } else if (BN >= EACH || first < BN) {
                 *(ckci_k_uint4 *)(tile + spot(BM + i * EACH)) = ckci_k_rounded<T>(b_raw[i]);
             }
         }
@@ -6291,14 +6347,6 @@ struct ckci_k_weight_column {
     }
 };
 
-/* Is there a load that turns halves for this unit? */
-template <class U> struct ckci_k_turns {
-    enum { LOADS = 0 };
-};
-template <> struct ckci_k_turns<ckci_k_wmma<12>> {
-    enum { LOADS = CKCI_K_TURNED };
-};
-
 /* ---- bwd_weight. Rows are output channels, columns a tap and, fastest, an input channel, the reduction runs
    over positions. In memory rows and columns are contiguous, not the reduction: a thread loads eight channels
    (f32: four, f64: two) at four positions, transposes them in registers and stores each channel's four places
@@ -6316,7 +6364,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         SEGMENT = 4,
         DIRECT = 0,
         BESIDE = (int)SIZE == (int)CKCI_K_HALF,
-        TURNED = ckci_k_turns<U>::LOADS,
+        TURNED = ckci_k_turns<U>::FAST,
         CHUNKS = U::KB / 16,                         /* of a row in LDS */
         OWN = BESIDE ? (BM * CHUNKS + 255) / 256 : 1 /* that a thread sums */
     };
@@ -6462,7 +6510,8 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         bad = PLAIN ? bad : bad | ((int32_t)pass[i].need & INT32_MIN);
 #if CKCI_K_TURNED
         if constexpr (TURNED) {
-            return ckci_k_load_turned(origin[i] + at, PLAIN ? (holes & pass[i].need) != 0 : bad < 0);
+            const bool zeros = PLAIN ? (holes & pass[i].need) != 0 : bad < 0;
+            return ckci_k_load_turned(zeros ? (const unsigned char *)&ckci_k_zeros : origin[i] + at);
         }
 #endif
         return ckci_k_window_load(window[i], ckci_k_add(pass[i].offset, (int32_t)at, 0) | bad);
@@ -8845,6 +8894,7 @@ template <class U, int Q> struct ckci_k_near_weight {
 enum {
     CKCI_K_ON_CDNA3 = 1, /* and before */
     CKCI_K_ON_CDNA4 = 8,
+    CKCI_K_ON_RDNA4 = 16, /* alone of RDNA */
     CKCI_K_ON_CDNA = CKCI_K_ON_CDNA3 | CKCI_K_ON_CDNA4,
     CKCI_K_ON_RDNA = 2,
     CKCI_K_ON_NVIDIA = 4,
@@ -8976,7 +9026,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         ON = body::WIDE          ? +body::ON
              : LARGE             ? +CKCI_K_ON_NVIDIA
              : body::ACROSS != 2 ? +body::ON
-             : body::DIRECT      ? CKCI_K_ON_NVIDIA | CKCI_K_ON_CDNA4
+             : body::DIRECT      ? CKCI_K_ON_NVIDIA | CKCI_K_ON_CDNA4 | CKCI_K_ON_RDNA4
                                  : +CKCI_K_ON_NVIDIA,
         NO_TILE = body::WIDE ? 128 : 64 /* what an empty kernel names */
     };
@@ -9012,7 +9062,10 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
                 fragments<ckci_k_wmma<11>, 0>(p);
             } else if (kind == SIM_WMMA12 && sim_unit_number() == CKCI_UNIT_GFX125) {
                 fragments<ckci_k_wmma32, 0>(p);
-            } else if (kind == SIM_WMMA12) {
+            }
+        }
+        if constexpr ((ON & (CKCI_K_ON_RDNA | CKCI_K_ON_RDNA4)) != 0) {
+            if (kind == SIM_WMMA12 && sim_unit_number() != CKCI_UNIT_GFX125) {
                 fragments<ckci_k_wmma<12>, 0>(p);
             }
         }
@@ -9062,7 +9115,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
 #else
     typedef unit_of<ckci_k_wmma<12>> unit;
-    enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
+    enum { EMPTY = (ON & (CKCI_K_ON_RDNA | CKCI_K_ON_RDNA4)) == 0 };
 #endif
     typedef ckci_k_fragments<unit, EMPTY ? +NO_TILE : BM, EMPTY ? +NO_TILE : BN, unit::DIRECT ? +ACROSS : 0>
         tile;

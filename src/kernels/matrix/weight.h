@@ -218,14 +218,6 @@ struct ckci_k_weight_column {
     }
 };
 
-/* Is there a load that turns halves for this unit? */
-template <class U> struct ckci_k_turns {
-    enum { LOADS = 0 };
-};
-template <> struct ckci_k_turns<ckci_k_wmma<12>> {
-    enum { LOADS = CKCI_K_TURNED };
-};
-
 /* ---- bwd_weight. Rows are output channels, columns a tap and, fastest, an input channel, the reduction runs
    over positions. In memory rows and columns are contiguous, not the reduction: a thread loads eight channels
    (f32: four, f64: two) at four positions, transposes them in registers and stores each channel's four places
@@ -243,7 +235,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         SEGMENT = 4,
         DIRECT = 0,
         BESIDE = (int)SIZE == (int)CKCI_K_HALF,
-        TURNED = ckci_k_turns<U>::LOADS,
+        TURNED = ckci_k_turns<U>::FAST,
         CHUNKS = U::KB / 16,                         /* of a row in LDS */
         OWN = BESIDE ? (BM * CHUNKS + 255) / 256 : 1 /* that a thread sums */
     };
@@ -389,7 +381,8 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         bad = PLAIN ? bad : bad | ((int32_t)pass[i].need & INT32_MIN);
 #if CKCI_K_TURNED
         if constexpr (TURNED) {
-            return ckci_k_load_turned(origin[i] + at, PLAIN ? (holes & pass[i].need) != 0 : bad < 0);
+            const bool zeros = PLAIN ? (holes & pass[i].need) != 0 : bad < 0;
+            return ckci_k_load_turned(zeros ? (const unsigned char *)&ckci_k_zeros : origin[i] + at);
         }
 #endif
         return ckci_k_window_load(window[i], ckci_k_add(pass[i].offset, (int32_t)at, 0) | bad);
