@@ -342,7 +342,7 @@ FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/te
     $(SIM_TARGETS:%=sim:%/test_golden@quick) $(SIM_TARGETS:%=sim:%/test_groupnorm@quick) \
     $(addprefix sim:gfx942/,test_transform test_norm_sums test_device test_sums@quick test_epilogue+lines@quick) \
     $(SIM_TARGETS:%=sim:%/test_bias@quick) \
-    sim:gfx950/test_cross@quick sim:gfx950/test_bias@quick \
+    sim:gfx950/test_cross@quick sim:gfx950/test_bias@quick sim:gfx1201/test_cross+aligned@quick \
     sim:sm_90/test_transform sim:gfx942/test_special sim:sm_86/test_special sim/test_sim sim/test_sim_elements \
     sim/test_sim_order sim/test_sim_faults \
     $(filter-out $(LONG_SCRIPTS),$(wildcard tests/test_*.sh)) \
@@ -364,6 +364,7 @@ MORE := main/test_cross main/test_groupnorm main/test_conv_conv main/test_epilog
     $(addprefix sim:gfx1100/,test_epilogue test_transform test_norm_sums test_device test_special) \
     sim:sm_90/test_sums sim:gfx942/test_sums sim:sm_90/test_special tests/test_mutate.sh@full \
     sim:sm_86/test_cross@quick sim:sm_80/test_cross@quick sim:gfx1250/test_cross@quick sim:gfx1250/test_golden@quick \
+    sim:gfx1201/test_cross@quick sim:gfx1201/test_bias@quick \
     $(addprefix merged/,$(filter-out $(MERGED_FIRST) test_cross test_conv_conv test_groupnorm,$(TESTS))) \
     tests/test_headers.sh@full main/test_fuzz@full sanitized/test_fuzz \
     sanitized/test_conv_conv merged/test_groupnorm merged/test_conv_conv sanitized/test_cross merged/test_cross \

@@ -998,6 +998,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef F32
 #pragma push_macro("FAR")
 #undef FAR
+#pragma push_macro("FAST")
+#undef FAST
 #pragma push_macro("FILL")
 #undef FILL
 #pragma push_macro("FIRST")
@@ -2861,7 +2863,7 @@ typedef struct ckci_tensor {
     X(gfx1150, AMD, RDNA3, 32, 16, 65536, 1)                                                                 \
     X(gfx1151, AMD, RDNA3, 32, 40, 65536, 1)                                                                 \
     X(gfx1152, AMD, RDNA3, 32, 8, 65536, 1)                                                                  \
-    X(gfx1153, AMD, RDNA3, 32, 4, 65536, 1)                                                                  \
+    X(gfx1153, AMD, RDNA3, 32, 2, 65536, 1)                                                                  \
     X(gfx1200, AMD, RDNA4, 32, 32, 65536, 1)                                                                 \
     X(gfx1201, AMD, RDNA4, 32, 64, 65536, 1)                                                                 \
     X(gfx1250, AMD, GFX125, 32, 256, 327680, 1)                                                              \
@@ -2884,9 +2886,10 @@ typedef struct ckci_tensor {
    that a unit does in a clock: f32 outside the matrix unit (with two in an instruction where there are
    such), and on it f16 and bf16, bytes (i8, fp8), f32 and f64, dense, with f32 sums; 0: none. Where from:
    READ, all of it but LDS from pages of vendors or reviewers that were looked up for this table; UNITS, the
-   units from AMD's table of GPU specifications (rocm.docs.amd.com), the rest from data sheets and ISA
-   documents by heart; HEART, all of it so, and the first to doubt; GUESS, bandwidth as announced, the rest,
-   which is not published, as the device before has it. */
+   units from AMD's table of GPU specifications (rocm.docs.amd.com; RDNA 3.5: from reviewers, and the names
+   from LLVM's processors and TheRock's targets), the rest from data sheets and ISA documents by heart; HEART,
+   all of it so, and the first to doubt; GUESS, bandwidth as announced, the rest, which is not published, as
+   the device before has it. */
 #define CKCI_FIGURES(X)                                                                                      \
     X(gfx900, RadeonInstinctMI25, 64, 1500, 484, 128, 64, 0, 0, 0, 0, UNITS)                                 \
     X(gfx906, InstinctMI50, 60, 1725, 1024, 128, 64, 0, 0, 0, 0, UNITS)                                      \
@@ -2918,11 +2921,12 @@ typedef struct ckci_tensor {
     X(gfx1101, RadeonRX7700XT, 54, 2544, 432, 128, 128, 256, 256, 0, 0, HEART)                               \
     X(gfx1102, RadeonRX7600, 32, 2655, 288, 128, 128, 256, 256, 0, 0, HEART)                                 \
     X(gfx1103, Radeon780M, 12, 2700, 120, 128, 128, 256, 256, 0, 0, HEART)                                   \
-    X(gfx1150, Radeon890M, 16, 2900, 120, 128, 128, 256, 256, 0, 0, HEART)                                   \
+    X(gfx1150, Radeon890M, 16, 2900, 120, 128, 128, 256, 256, 0, 0, UNITS)                                   \
     X(gfx1151, Radeon8060S, 40, 2900, 256, 128, 128, 256, 256, 0, 0, READ)                                   \
-    X(gfx1152, Radeon860M, 8, 3000, 128, 128, 128, 256, 256, 0, 0, HEART)                                    \
-    X(gfx1153, Radeon840M, 4, 2900, 128, 128, 128, 256, 256, 0, 0, HEART)                                    \
-    X(gfx1200, RadeonRX9060XT, 32, 3130, 322, 128, 128, 512, 1024, 0, 0, HEART)                              \
+    X(gfx1152, Radeon860M, 8, 3000, 128, 128, 128, 256, 256, 0, 0, UNITS)                                    \
+    X(gfx1152, Radeon840M, 4, 2900, 128, 128, 128, 256, 256, 0, 0, UNITS)                                    \
+    X(gfx1153, Radeon820M, 2, 2800, 128, 128, 128, 256, 256, 0, 0, UNITS)                                    \
+    X(gfx1200, RadeonRX9060XT, 32, 3130, 320, 128, 128, 512, 1024, 0, 0, READ)                               \
     X(gfx1201, RadeonRX9070XT, 64, 2970, 640, 128, 128, 512, 1024, 0, 0, READ)                               \
     X(gfx1201, RadeonRX9070, 56, 2520, 640, 128, 128, 512, 1024, 0, 0, HEART)                                \
     X(gfx1250, InstinctMI455X, 256, 2400, 19600, 256, 128, 2048, 4096, 0, 64, GUESS)                         \
@@ -18215,6 +18219,13 @@ CKCI_FN int ckci_matrix_direct(const ckconv_device *device, int32_t tile_m, int3
     return ckci_matrix_unit(device) == CKCI_UNIT_CDNA4 && tile_m >= 64 && tile_n >= 64;
 }
 
+/* Do such tiles turn bwd_data's weights as they read them? */
+CKCI_FN int ckci_matrix_turns(const ckconv_device *device, int32_t tile_m, int32_t tile_n)
+{
+    return ckci_matrix_direct(device, tile_m, tile_n) ||
+           (ckci_matrix_unit(device) == CKCI_UNIT_RDNA4 && tile_m >= 64 && tile_n >= 64);
+}
+
 /* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows there, AMD
    one of 64 bytes (several, where waves fill them), or the sums that pass through; tables of
    positions or of taps and rows. */
@@ -18727,9 +18738,9 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     int one = taps == 1;
     int32_t ranges;
     CKCI_TRY(ckci_matrix_taps(c, &ranges, err));
-    int direct = ckci_matrix_direct(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
+    int turns = ckci_matrix_turns(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
         mma = family == CKCONV_FAMILY_MMA && (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns));
-    int may = back && size == 2 && as_is && (mma || direct),
+    int may = back && size == 2 && as_is && (mma || turns),
         across = may && ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         ckci_tensor from = *w;
@@ -26302,6 +26313,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("F")
 #pragma pop_macro("F32")
 #pragma pop_macro("FAR")
+#pragma pop_macro("FAST")
 #pragma pop_macro("FILL")
 #pragma pop_macro("FIRST")
 #pragma pop_macro("FLAT")

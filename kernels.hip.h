@@ -3231,6 +3231,18 @@ template <int H> CKCI_K_FN int ckci_k_spot_of_eight(int at)
 #define CKCI_K_XF32 0
 #endif
 
+/* Are there loads that turn (>>k-chunks)? Clang knows them from 19 on. */
+#define CKCI_K_TURNED 0
+#if defined(CKCI_SIMULATOR)
+#undef CKCI_K_TURNED
+#define CKCI_K_TURNED 1
+#elif CKCI_K_UNIT == CKCI_K_UNIT_RDNA4 && defined(__HIP_DEVICE_COMPILE__)
+#if __has_builtin(__builtin_amdgcn_global_load_tr_b128_v8i16)
+#undef CKCI_K_TURNED
+#define CKCI_K_TURNED 1
+#endif
+#endif
+
 #if defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 /* What AMD's units share: MN x MN sums, as many of them in a lane as S; a lane's lie in one column. */
 #if !defined(CKCI_SIMULATOR)
@@ -4097,6 +4109,59 @@ CKCI_K_FN void ckci_k_copy_direct(unsigned char *to, const ckci_k_window &w, int
 #endif
 }
 
+/* Loads that turn, gfx12's global_load_tr_b128: eight lanes name a chunk of eight halves each, lane i gets
+   halves i of all. All lanes of a wave must be on. Nothing tests the address: a lane that is to get zeros
+   names ckci_k_zeros. Sources: LLVM's builtins, Composable Kernel's ABTransferWaveTiles. */
+#if CKCI_K_TURNED
+static __device__ const ckci_k_uint4 ckci_k_zeros = {0, 0, 0, 0};
+#endif
+
+CKCI_K_FN ckci_k_uint4 ckci_k_load_turned(const unsigned char *from)
+{
+#if defined(CKCI_SIMULATOR)
+    ckci_k_uint4 r;
+    sim_load_turned(&r, from);
+    return r;
+#elif CKCI_K_TURNED
+    typedef short eight __attribute__((ext_vector_type(8)));
+    typedef __attribute__((address_space(1))) eight *pointer;
+    return ckci_k_cast<ckci_k_uint4>(__builtin_amdgcn_global_load_tr_b128_v8i16((pointer)from));
+#elif defined(__HIP_DEVICE_COMPILE__) /* slow: a compiler without the builtin, or nobody calls it */
+    const uint64_t own = (uint64_t)from;
+    const int lane = (int)threadIdx.x % 8, first = (int)threadIdx.x % 32 - lane;
+    uint16_t h[8];
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        const uint32_t low = (uint32_t)__builtin_amdgcn_ds_bpermute(4 * (first + i), (int)own);
+        const uint32_t high = (uint32_t)__builtin_amdgcn_ds_bpermute(4 * (first + i), (int)(own >> 32));
+        h[i] = ((const uint16_t *)((uint64_t)high << 32 | low))[lane];
+    }
+    const ckci_k_uint4 r = {h[0] | (uint32_t)h[1] << 16, h[2] | (uint32_t)h[3] << 16,
+                            h[4] | (uint32_t)h[5] << 16, h[6] | (uint32_t)h[7] << 16};
+    return r;
+#else
+    return *(const ckci_k_uint4 *)from; /* nobody calls it */
+#endif
+}
+
+/* Are there such loads for a unit, and does the compiler know them as one instruction? */
+template <class U> struct ckci_k_turns {
+    enum { LOADS = 0, FAST = 0 };
+};
+template <> struct ckci_k_turns<ckci_k_wmma<12>> {
+    enum { LOADS = 1, FAST = CKCI_K_TURNED };
+};
+
+/* Where a window begins. */
+CKCI_K_FN const unsigned char *ckci_k_window_begin(const ckci_k_window &w)
+{
+#if CKCI_K_BUFFERS
+    return (const unsigned char *)((uint64_t)(uint32_t)w.v.y << 32 | (uint32_t)w.v.x);
+#else
+    return w.base;
+#endif
+}
+
 /* A barrier for LDS, behind which all copies have arrived but the last LEFT of each wave. */
 template <int LEFT> CKCI_K_FN void ckci_k_direct_barrier()
 {
@@ -4265,7 +4330,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             }
         } else if constexpr (Loader::DIRECT == 2) {
             direct<T, 0>(tiles, loader, steps);
-        } else if constexpr (!G::WIDE && ACROSS != 2) { /* the planner takes those for plain loads only */
+        } else if constexpr (!G::WIDE && ACROSS != 2 && Loader::DIRECT >= 0) { /* others: plain steps only */
             beside<T, 0>(tiles, loader, steps);
         }
     }
@@ -5246,7 +5311,9 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         LOADS = A + B,
         SLAB = 64 * U::KB,             /* BACK, DIRECT: of 64 columns, a line for each place */
         SIDE = U::THREADS * 16 / SLAB, /* that the block fills side by side */
-        DIRECT = U::DIRECT,            /* waves fill tiles: 0: never, 1: for plain steps, 2: always */
+        TURNED = BACK && ckci_k_turns<U>::LOADS, /* weights by loads that turn */
+        /* waves fill tiles: 0: never, 1: for plain steps, 2: always; -1: never, and steps are plain */
+        DIRECT = TURNED ? -1 : +U::DIRECT,
         SLABS = (BN + 63) / 64,
         SEGMENT = 0,
         BESIDE = 0,
@@ -5317,7 +5384,15 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             hole[i] = e.hole;
         }
         down = 0;
-        if constexpr (BACK && U::DIRECT) {
+        if constexpr (TURNED) { /* eight places of a channel; columns that nobody stores get the first's */
+            const int32_t place = (int32_t)threadIdx.x / 32 % 4 * 8 + (int32_t)threadIdx.x % 8;
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < B; i++) {
+                const int32_t column = turned_column(i);
+                b_at[i] =
+                    SIZE * (place * (int32_t)p.b_red + (column0 + column < p.columns ? column : 0));
+            }
+        } else if constexpr (BACK && U::DIRECT) {
             const int32_t line = (int32_t)threadIdx.x / 8 % (U::KB / SIZE);
             const int32_t chunk = (int32_t)threadIdx.x / (SLAB / 16) * 64 +
                                   U::across_chunk_of(line, (int32_t)threadIdx.x % 8) * 8;
@@ -5343,6 +5418,12 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
                 b_at[i] = column0 + column < p.columns ? SIZE * column * (int32_t)p.b_column : INT32_MIN;
             }
         }
+    }
+
+    /* TURNED: the first of the eight columns that eight threads load and keep one of, each. */
+    static CKCI_K_MEMBER int32_t turned_column(int i)
+    {
+        return (int32_t)threadIdx.x / 128 * 32 + (int32_t)threadIdx.x / 8 % 4 * 8 + i * 64;
     }
 
     /* This thread's chunk, in bytes: that of its place in LDS, or, where waves fill rows from their
@@ -5515,7 +5596,11 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < B; i++) {
-                b_raw[i] = ckci_k_window_load(wb, b_at[i], next_b);
+                if constexpr (TURNED) {
+                    b_raw[i] = ckci_k_load_turned(ckci_k_window_begin(wb) + next_b + (uint32_t)b_at[i]);
+                } else {
+                    b_raw[i] = ckci_k_window_load(wb, b_at[i], next_b);
+                }
             }
             advance_plain();
         } else {
@@ -5611,7 +5696,11 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         }
         CKCI_K_UNROLL(8)
         for (int i = 0; i < B; i++) {
-            if (BN >= EACH || first < BN) {
+            if constexpr (TURNED) {
+                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(
+                                             BM + turned_column(i) + (int32_t)threadIdx.x % 8,
+                                             (int32_t)threadIdx.x / 32 % 4)) = b_raw[i];
+            } else if (BN >= EACH || first < BN) {
                 *(ckci_k_uint4 *)(tile + spot(BM + i * EACH)) = ckci_k_rounded<T>(b_raw[i]);
             }
         }
@@ -6064,6 +6153,8 @@ struct ckci_k_gather_reduce {
   columns of tiles have the same rows, and take turns, a step each, lest one keep the others waiting; their
   sums are [part][column of tiles][g][row].
 */
+/* PAIRS: entries of two positions lie side by side, in halves of a step, for threads that take four: 1: four
+   neighbours, 2: every eighth, with offsets that count from -2^31. */
 template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table;
@@ -6081,9 +6172,14 @@ template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
         return ckci_k_decode(k, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
     }
 
+    CKCI_K_MEMBER const unsigned char *origin(const ckci_tensor &t, int32_t group) const
+    {
+        return t.p + SIZE * (group * t.stride[0] + start * t.stride[1]);
+    }
+
     CKCI_K_MEMBER ckci_k_window window(const ckci_tensor &t, int32_t group) const
     {
-        return ckci_k_make_window(t.p + SIZE * (group * t.stride[0] + start * t.stride[1]));
+        return ckci_k_make_window(origin(t, group));
     }
 
     CKCI_K_MEMBER void begin()
@@ -6129,11 +6225,13 @@ template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
         e.need = hole.word;
         if constexpr (PAIRS) {
             ckci_k_position_entry *pairs = (ckci_k_position_entry *)(table + (four % 2 * 4 + j / KT) * KT);
-            int32_t half = j % 4 / 2, four_at = (j % KT / 4) ^ (half * (KT / 8));
-            int32_t at = half * (KT / 2) + four_at * 2 + j % 2;
-            pairs[at].at = e.a;
-            pairs[at].holes = p.ranges ? (uint32_t)CKCI_K_TAPS << 16 : 0;
-            pairs[KT + at].at = e.b;
+            const int32_t i = PAIRS == 2 ? j % 8 * 4 + j % KT / 8 : j % KT;
+            int32_t half = i % 4 / 2, four_at = (i / 4) ^ (half * (KT / 8));
+            int32_t at = half * (KT / 2) + four_at * 2 + i % 2;
+            const uint32_t from = PAIRS == 2 ? 0x80000000u : 0u;
+            pairs[at].at = (int32_t)((uint32_t)e.a ^ from);
+            pairs[at].holes = PAIRS == 2 && k >= to ? hole.word : p.ranges ? (uint32_t)CKCI_K_TAPS << 16 : 0;
+            pairs[KT + at].at = (int32_t)((uint32_t)e.b ^ from);
             pairs[KT + at].holes = hole.word;
         } else {
             table[four % 2 * 4 * KT + j] = e;
@@ -6186,6 +6284,36 @@ template <class T> CKCI_K_FN float ckci_k_half_of(uint32_t two, int second)
     }
 }
 
+#if defined(__HIP_DEVICE_COMPILE__) && (CKCI_K_UNIT == CKCI_K_UNIT_RDNA3 || CKCI_K_UNIT == CKCI_K_UNIT_RDNA4)
+/* Both added to `sum`, in one instruction. */
+template <class T> CKCI_K_FN float ckci_k_add_two(uint32_t two, float sum)
+{
+    if constexpr ((int)T::TYPE == (int)CKCONV_BF16) {
+        return __builtin_amdgcn_fdot2_f32_bf16(ckci_k_as<short, 2>(two), ckci_k_as<short, 2>(0x3f803f80u),
+                                               sum, false);
+    } else {
+        return __builtin_amdgcn_fdot2(ckci_k_as<_Float16, 2>(two), ckci_k_as<_Float16, 2>(0x3c003c00u), sum,
+                                      false);
+    }
+}
+#else
+template <class T> CKCI_K_FN float ckci_k_two_of(uint32_t two)
+{
+    return ckci_k_half_of<T>(two, 0) + ckci_k_half_of<T>(two, 1);
+}
+#endif
+
+/* The sum of a chunk's eight. */
+template <class T> CKCI_K_FN float ckci_k_eight_of(const ckci_k_uint4 &v)
+{
+#if defined(__HIP_DEVICE_COMPILE__) && (CKCI_K_UNIT == CKCI_K_UNIT_RDNA3 || CKCI_K_UNIT == CKCI_K_UNIT_RDNA4)
+    return ckci_k_add_two<T>(v.x, ckci_k_add_two<T>(v.y, 0)) +
+           ckci_k_add_two<T>(v.z, ckci_k_add_two<T>(v.w, 0));
+#else
+    return (ckci_k_two_of<T>(v.x) + ckci_k_two_of<T>(v.y)) + (ckci_k_two_of<T>(v.z) + ckci_k_two_of<T>(v.w));
+#endif
+}
+
 /* A chunk of neighbouring rows or columns of bwd_weight, against a position's entry. */
 struct ckci_k_weight_column {
     int32_t offset, tap;
@@ -6234,7 +6362,7 @@ struct ckci_k_weight_column {
 /* ---- bwd_weight. Rows are output channels, columns a tap and, fastest, an input channel, the reduction runs
    over positions. In memory rows and columns are contiguous, not the reduction: a thread loads eight channels
    (f32: four, f64: two) at four positions, transposes them in registers and stores each channel's four places
-   of the reduction. */
+   of the reduction. TURNED: its positions are every eighth, and loads bring eight places of one channel. */
 template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     enum {
         SIZE = U::SIZE,
@@ -6248,12 +6376,14 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         SEGMENT = 4,
         DIRECT = 0,
         BESIDE = (int)SIZE == (int)CKCI_K_HALF,
+        TURNED = ckci_k_turns<U>::FAST,
         CHUNKS = U::KB / 16,                         /* of a row in LDS */
         OWN = BESIDE ? (BM * CHUNKS + 255) / 256 : 1 /* that a thread sums */
     };
     const ckci_gpu_conv &p;
-    ckci_k_positions<KT, 1, SIZE> positions;
+    ckci_k_positions<KT, TURNED ? 2 : 1, SIZE> positions;
     ckci_k_window window[PASSES];
+    const unsigned char *origin[PASSES]; /* TURNED: instead, and of offset -2^31 */
     ckci_k_weight_column pass[PASSES];
     const unsigned char *entries[PASSES][2]; /* of both halves of this thread's four */
     ckci_k_uint4 raw[PASSES][4];
@@ -6274,6 +6404,11 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
             } else {
                 pass[i].column(p, SIZE, c < BN && column0 + c < p.columns, column0 + c);
                 window[i] = positions.window(p.b, group);
+            }
+            if constexpr (TURNED) { /* rows that nobody stores get something of the tensor */
+                pass[i].need |= left ? 1 : 0;
+                origin[i] = positions.origin(left ? p.a : p.b, group) +
+                            ((int64_t)(pass[i].offset < 0 ? 0 : pass[i].offset) + INT32_MIN);
             }
             CKCI_K_UNROLL(2)
             for (int j = 0; j < 2; j++) {
@@ -6301,14 +6436,9 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
             if (BM * CHUNKS % 256 == 0 || chunk < BM * CHUNKS) {
                 const ckci_k_uint4 v =
                     *(const ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(chunk / CHUNKS, chunk % CHUNKS));
-                row_sum[i] += (two<T>(v.x) + two<T>(v.y)) + (two<T>(v.z) + two<T>(v.w));
+                row_sum[i] += ckci_k_eight_of<T>(v);
             }
         }
-    }
-
-    template <class T> static CKCI_K_MEMBER float two(uint32_t v)
-    {
-        return ckci_k_half_of<T>(v, 0) + ckci_k_half_of<T>(v, 1);
     }
 
     /* All of it to the part; the tile is not needed any more. */
@@ -6339,7 +6469,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     }
 
     /* First of the rows (columns: from FIRST on) of this thread's pass i; its positions are 4 * place to
-       4 * place + 3. */
+       4 * place + 3 (TURNED: place, place + 8, ..). */
     CKCI_K_MEMBER int32_t channel(int i) const
     {
         return (int32_t)threadIdx.x / FOURS * CHUNK + i * EACH;
@@ -6390,6 +6520,12 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         const ckci_k_hole hole = {holes};
         int32_t bad = hole.bad(!PLAIN, pass[i].tap, pass[i].need);
         bad = PLAIN ? bad : bad | ((int32_t)pass[i].need & INT32_MIN);
+#if CKCI_K_TURNED
+        if constexpr (TURNED) {
+            const bool zeros = PLAIN ? (holes & pass[i].need) != 0 : bad < 0;
+            return ckci_k_load_turned(zeros ? (const unsigned char *)&ckci_k_zeros : origin[i] + at);
+        }
+#endif
         return ckci_k_window_load(window[i], ckci_k_add(pass[i].offset, (int32_t)at, 0) | bad);
     }
 
@@ -6413,6 +6549,11 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
                     single<T>(tile, row + 1, r[0].y, r[1].y, r[2].y, r[3].y);
                     single<T>(tile, row + 2, r[0].z, r[1].z, r[2].z, r[3].z);
                     single<T>(tile, row + 3, r[0].w, r[1].w, r[2].w, r[3].w);
+                } else if constexpr (TURNED) {
+                    CKCI_K_UNROLL(4)
+                    for (int j = 0; j < 4; j++) {
+                        *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(row + place(), j)) = r[j];
+                    }
                 } else {
                     int32_t at = ckci_k_spot<U::KB>(row, place() / 2) + place() % 2 * 8;
                     if constexpr (U::WAVE == 64) { /* a register for eight places, so that three blocks fit */
@@ -8770,6 +8911,7 @@ template <class U, int Q> struct ckci_k_near_weight {
 enum {
     CKCI_K_ON_CDNA3 = 1, /* and before */
     CKCI_K_ON_CDNA4 = 8,
+    CKCI_K_ON_RDNA4 = 16, /* alone of RDNA */
     CKCI_K_ON_CDNA = CKCI_K_ON_CDNA3 | CKCI_K_ON_CDNA4,
     CKCI_K_ON_RDNA = 2,
     CKCI_K_ON_NVIDIA = 4,
@@ -8901,7 +9043,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         ON = body::WIDE          ? +body::ON
              : LARGE             ? +CKCI_K_ON_NVIDIA
              : body::ACROSS != 2 ? +body::ON
-             : body::DIRECT      ? CKCI_K_ON_NVIDIA | CKCI_K_ON_CDNA4
+             : body::DIRECT      ? CKCI_K_ON_NVIDIA | CKCI_K_ON_CDNA4 | CKCI_K_ON_RDNA4
                                  : +CKCI_K_ON_NVIDIA,
         NO_TILE = body::WIDE ? 128 : 64 /* what an empty kernel names */
     };
@@ -8937,7 +9079,10 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
                 fragments<ckci_k_wmma<11>, 0>(p);
             } else if (kind == SIM_WMMA12 && sim_unit_number() == CKCI_UNIT_GFX125) {
                 fragments<ckci_k_wmma32, 0>(p);
-            } else if (kind == SIM_WMMA12) {
+            }
+        }
+        if constexpr ((ON & (CKCI_K_ON_RDNA | CKCI_K_ON_RDNA4)) != 0) {
+            if (kind == SIM_WMMA12 && sim_unit_number() != CKCI_UNIT_GFX125) {
                 fragments<ckci_k_wmma<12>, 0>(p);
             }
         }
@@ -8987,7 +9132,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
 #else
     typedef unit_of<ckci_k_wmma<12>> unit;
-    enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
+    enum { EMPTY = (ON & (CKCI_K_ON_RDNA | CKCI_K_ON_RDNA4)) == 0 };
 #endif
     typedef ckci_k_fragments<unit, EMPTY ? +NO_TILE : BM, EMPTY ? +NO_TILE : BN, unit::DIRECT ? +ACROSS : 0>
         tile;
@@ -9073,9 +9218,21 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_single_weight, 64
 };
 #endif
 
-#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA3
-/* As many as LDS has room for; without the wish compilers take registers of two. */
+/* Three blocks of 128 x 128, as LDS has room for; without the wish compilers take registers of two. With it
+   clang 15 spills what bwd_weight adds: two blocks. */
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA3 || (CKCI_K_UNIT == CKCI_K_UNIT_CDNA2 && __clang_major__ > 15)
 template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_weight, 128, 128>> {
+    enum { WAVES = 3 };
+};
+#endif
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA2
+template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_gather, 128, 128>> {
+    enum { WAVES = 3 };
+};
+template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_single, 128, 128>> {
+    enum { WAVES = 3 };
+};
+template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_whole, 128, 128>> {
     enum { WAVES = 3 };
 };
 #endif
@@ -24706,6 +24863,7 @@ static int ckci_k_all_instructions()
 #undef CKCI_K_SUMS_32
 #undef CKCI_K_SUMS_64
 #undef CKCI_K_SUMS_96
+#undef CKCI_K_TURNED
 #undef CKCI_K_UNIT
 #undef CKCI_K_UNIT_NONE
 #undef CKCI_K_UNIT_CDNA1

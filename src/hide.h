@@ -206,6 +206,8 @@
 #undef F32
 #pragma push_macro("FAR")
 #undef FAR
+#pragma push_macro("FAST")
+#undef FAST
 #pragma push_macro("FILL")
 #undef FILL
 #pragma push_macro("FIRST")

@@ -106,6 +106,7 @@
 #pragma pop_macro("F")
 #pragma pop_macro("F32")
 #pragma pop_macro("FAR")
+#pragma pop_macro("FAST")
 #pragma pop_macro("FILL")
 #pragma pop_macro("FIRST")
 #pragma pop_macro("FLAT")

@@ -17,12 +17,15 @@ From the environment: AMDEMU (folder of amdemu.py and amdemu_core.c) and TINYGRA
 result that changes shows a missing barrier. Exit status 1: a line on stderr says what went wrong.
 SPDX-License-Identifier: MIT
 """
+import atexit
 import ctypes
 import mmap
 import os
 import re
+import shutil
 import struct
 import sys
+import tempfile
 
 # Below, the upper half of an address is an int32_t that could be a size: {1, 16} is 0x1000000001.
 NOT_A_NUMBER = 1 << 62
@@ -123,6 +126,73 @@ def is_misread(inst, name, word):
         name != "VOPC" and bits["d"] == 16 and word >> 24 & 1)
 
 
+# What the emulator's core lacks of loads; `fl` are an entry's flags, p[3], of which it uses those below 32.
+TURN_LDS, TURN_MEMORY, LARGE_LDS = 32, 64, 128
+LOADS = """
+  if (fl & 32) { /* ds_read_b64_tr_b16: of 16 lanes, lane i gets half i % 4 of lanes i / 4, 4 + i / 4, .. */
+    uint16_t t[64][4] = {{0}};
+    for (int l = 0; l < W; l++) if ((ex >> l) & 1) {
+      Adr A; int rc = calc(c, p, s, v, w, l, p[7], 8, &A);
+      if (rc) return rc;
+      memcpy(t[l], A.ptr, 8);
+    }
+    for (int l = 0; l < W; l++) if ((ex >> l) & 1) for (int d = 0; d < 2; d++) {
+      int from = (l & ~15) + 8 * d + (l & 15) / 4, h = l & 3;
+      r[(p[5] + d) * W + l] = t[from][h] | (uint32_t)t[from + 4][h] << 16;
+    }
+    return 0;
+  }
+  if (fl & 64) { /* global_load_tr_b128: of 8 lanes, lane i gets half i of the eight that each names */
+    uint16_t t[64][8];
+    if (ex != (W == 64 ? ~0ull : 0xffffffffull)) return R_EXEC;
+    for (int l = 0; l < W; l++) {
+      Adr A; int rc = calc(c, p, s, v, w, l, p[7], 16, &A);
+      if (rc) return rc;
+      memcpy(t[l], A.ptr, 16);
+    }
+    for (int l = 0; l < W; l++) for (int d = 0; d < 4; d++) {
+      int from = (l & ~7) + 2 * d, h = l & 7;
+      r[(p[5] + d) * W + l] = t[from][h] | (uint32_t)t[from + 1][h] << 16;
+    }
+    return 0;
+  }
+"""
+BEFORE_LOADS = "  uint32_t *r = (fl & 8) ? a : v;\n"
+M0_BITS = ("(s[c->cdna ? 124 : 125] & 0xffff)", "(s[c->cdna ? 124 : 125] & ((fl & 128) ? 0x3ffff : 0xffff))")
+
+
+def turned(word):
+    """Of a load that turns: the word of the same load that does not, and what the core is told."""
+    if word >> 26 == 0x36 and word >> 17 & 0xff == 227:  # gfx950: ds_read_b64_tr_b16 as ds_read_b64
+        return word & ~(0xff << 17) | 118 << 17, TURN_LDS
+    if word >> 24 == 0xee and word >> 14 & 0xff == 87:  # gfx12: global_load_tr_b128 as global_load_b128
+        return word & ~(0xff << 14) | 23 << 14, TURN_MEMORY
+    return word, 0
+
+
+def add_loads(emu):
+    """Teaches the emulator loads that turn, and gfx950's loads into LDS beyond 64 KB. An emulator whose core
+    has another text stays as it is."""
+    with open(os.path.join(str(emu.HERE), "amdemu_core.c")) as f:
+        core = f.read()
+    if core.count(BEFORE_LOADS) != 1 or core.count(M0_BITS[0]) != 1 or "_tr_b" in core:
+        return
+    folder = tempfile.mkdtemp(prefix="ckconv-emulator-")
+    atexit.register(shutil.rmtree, folder, True)
+    with open(os.path.join(folder, "amdemu_core.c"), "w") as f:
+        f.write(core.replace(BEFORE_LOADS, BEFORE_LOADS + LOADS).replace(*M0_BITS))
+    emu.HERE, decode = type(emu.HERE)(folder), emu._decode
+
+    def decode_loads(raw, arch, target, entry):
+        word, flag = turned(int.from_bytes(raw[:4], "little")) if arch in ("cdna", "rdna4") else (0, 0)
+        name = decode(word.to_bytes(4, "little") + raw[4:] if flag else raw, arch, target, entry)
+        if flag or target == "gfx950" and entry.kind == emu.K_MEM:
+            entry.p[3] |= flag or LARGE_LDS
+        return name
+
+    emu._decode = decode_loads
+
+
 def correct(emu):
     """Mends what the emulator misreads: operands of 16 bits above v127 of CDNA's VOP1, VOP2 and VOPC.
 
@@ -163,6 +233,7 @@ def correct(emu):
         return plain(as_vop3(word, kind).to_bytes(16, "little"), arch, entry, name, 4)
 
     emu._sub, emu._decode = sub, corrected
+    add_loads(emu)
 
 
 def run(object_file, folder, options, buffers):

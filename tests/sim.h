@@ -1427,6 +1427,21 @@ static inline void sim_read_turned(void *four, const void *from, int line = __bu
     }
 }
 
+/* global_load_tr_b128: lane i of each eight gets half i of the eight that each of them names. */
+static inline void sim_load_turned(void *eight, const void *from, int line = __builtin_LINE())
+{
+    const uint64_t bits = (uint64_t)(uintptr_t)from;
+    if (bits % 16 != 0) {
+        sim_die("global_load_tr_b128: not aligned to 16 bytes (line %d)", line);
+    }
+    const unsigned turn = sim_meet(bits, 0, (uint64_t)54 << 8, line);
+    const int lane = sim_block.thread % 8, first = sim_block.thread - lane;
+    for (int i = 0; i < 8; i++) {
+        const uint64_t of = sim_block.deposit[turn][first + i] + (uint64_t)(lane * 2);
+        memcpy((unsigned char *)eight + 2 * i, (const void *)(uintptr_t)of, 2);
+    }
+}
+
 /* buffer_load_dwordx4 ... lds: 16 bytes into LDS that come when the thread waits for them, in order. */
 enum { SIM_COPIES = 64 };
 static struct {

@@ -40,7 +40,7 @@
     X(gfx1150, AMD, RDNA3, 32, 16, 65536, 1)                                                                 \
     X(gfx1151, AMD, RDNA3, 32, 40, 65536, 1)                                                                 \
     X(gfx1152, AMD, RDNA3, 32, 8, 65536, 1)                                                                  \
-    X(gfx1153, AMD, RDNA3, 32, 4, 65536, 1)                                                                  \
+    X(gfx1153, AMD, RDNA3, 32, 2, 65536, 1)                                                                  \
     X(gfx1200, AMD, RDNA4, 32, 32, 65536, 1)                                                                 \
     X(gfx1201, AMD, RDNA4, 32, 64, 65536, 1)                                                                 \
     X(gfx1250, AMD, GFX125, 32, 256, 327680, 1)                                                              \
@@ -63,9 +63,10 @@
    that a unit does in a clock: f32 outside the matrix unit (with two in an instruction where there are
    such), and on it f16 and bf16, bytes (i8, fp8), f32 and f64, dense, with f32 sums; 0: none. Where from:
    READ, all of it but LDS from pages of vendors or reviewers that were looked up for this table; UNITS, the
-   units from AMD's table of GPU specifications (rocm.docs.amd.com), the rest from data sheets and ISA
-   documents by heart; HEART, all of it so, and the first to doubt; GUESS, bandwidth as announced, the rest,
-   which is not published, as the device before has it. */
+   units from AMD's table of GPU specifications (rocm.docs.amd.com; RDNA 3.5: from reviewers, and the names
+   from LLVM's processors and TheRock's targets), the rest from data sheets and ISA documents by heart; HEART,
+   all of it so, and the first to doubt; GUESS, bandwidth as announced, the rest, which is not published, as
+   the device before has it. */
 #define CKCI_FIGURES(X)                                                                                      \
     X(gfx900, RadeonInstinctMI25, 64, 1500, 484, 128, 64, 0, 0, 0, 0, UNITS)                                 \
     X(gfx906, InstinctMI50, 60, 1725, 1024, 128, 64, 0, 0, 0, 0, UNITS)                                      \
@@ -97,11 +98,12 @@
     X(gfx1101, RadeonRX7700XT, 54, 2544, 432, 128, 128, 256, 256, 0, 0, HEART)                               \
     X(gfx1102, RadeonRX7600, 32, 2655, 288, 128, 128, 256, 256, 0, 0, HEART)                                 \
     X(gfx1103, Radeon780M, 12, 2700, 120, 128, 128, 256, 256, 0, 0, HEART)                                   \
-    X(gfx1150, Radeon890M, 16, 2900, 120, 128, 128, 256, 256, 0, 0, HEART)                                   \
+    X(gfx1150, Radeon890M, 16, 2900, 120, 128, 128, 256, 256, 0, 0, UNITS)                                   \
     X(gfx1151, Radeon8060S, 40, 2900, 256, 128, 128, 256, 256, 0, 0, READ)                                   \
-    X(gfx1152, Radeon860M, 8, 3000, 128, 128, 128, 256, 256, 0, 0, HEART)                                    \
-    X(gfx1153, Radeon840M, 4, 2900, 128, 128, 128, 256, 256, 0, 0, HEART)                                    \
-    X(gfx1200, RadeonRX9060XT, 32, 3130, 322, 128, 128, 512, 1024, 0, 0, HEART)                              \
+    X(gfx1152, Radeon860M, 8, 3000, 128, 128, 128, 256, 256, 0, 0, UNITS)                                    \
+    X(gfx1152, Radeon840M, 4, 2900, 128, 128, 128, 256, 256, 0, 0, UNITS)                                    \
+    X(gfx1153, Radeon820M, 2, 2800, 128, 128, 128, 256, 256, 0, 0, UNITS)                                    \
+    X(gfx1200, RadeonRX9060XT, 32, 3130, 320, 128, 128, 512, 1024, 0, 0, READ)                               \
     X(gfx1201, RadeonRX9070XT, 64, 2970, 640, 128, 128, 512, 1024, 0, 0, READ)                               \
     X(gfx1201, RadeonRX9070, 56, 2520, 640, 128, 128, 512, 1024, 0, 0, HEART)                                \
     X(gfx1250, InstinctMI455X, 256, 2400, 19600, 256, 128, 2048, 4096, 0, 64, GUESS)                         \

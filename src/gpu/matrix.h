@@ -371,6 +371,13 @@ CKCI_FN int ckci_matrix_direct(const ckconv_device *device, int32_t tile_m, int3
     return ckci_matrix_unit(device) == CKCI_UNIT_CDNA4 && tile_m >= 64 && tile_n >= 64;
 }
 
+/* Do such tiles turn bwd_data's weights as they read them? */
+CKCI_FN int ckci_matrix_turns(const ckconv_device *device, int32_t tile_m, int32_t tile_n)
+{
+    return ckci_matrix_direct(device, tile_m, tile_n) ||
+           (ckci_matrix_unit(device) == CKCI_UNIT_RDNA4 && tile_m >= 64 && tile_n >= 64);
+}
+
 /* LDS of a tile's kernel, as in kernels/matrix: NVIDIA keeps three to five tiles of 128-byte rows there, AMD
    one of 64 bytes (several, where waves fill them), or the sums that pass through; tables of
    positions or of taps and rows. */
@@ -883,9 +890,9 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     int one = taps == 1;
     int32_t ranges;
     CKCI_TRY(ckci_matrix_taps(c, &ranges, err));
-    int direct = ckci_matrix_direct(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
+    int turns = ckci_matrix_turns(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
         mma = family == CKCONV_FAMILY_MMA && (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns));
-    int may = back && size == 2 && as_is && (mma || direct),
+    int may = back && size == 2 && as_is && (mma || turns),
         across = may && ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         ckci_tensor from = *w;

@@ -139,6 +139,59 @@ CKCI_K_FN void ckci_k_copy_direct(unsigned char *to, const ckci_k_window &w, int
 #endif
 }
 
+/* Loads that turn, gfx12's global_load_tr_b128: eight lanes name a chunk of eight halves each, lane i gets
+   halves i of all. All lanes of a wave must be on. Nothing tests the address: a lane that is to get zeros
+   names ckci_k_zeros. Sources: LLVM's builtins, Composable Kernel's ABTransferWaveTiles. */
+#if CKCI_K_TURNED
+static __device__ const ckci_k_uint4 ckci_k_zeros = {0, 0, 0, 0};
+#endif
+
+CKCI_K_FN ckci_k_uint4 ckci_k_load_turned(const unsigned char *from)
+{
+#if defined(CKCI_SIMULATOR)
+    ckci_k_uint4 r;
+    sim_load_turned(&r, from);
+    return r;
+#elif CKCI_K_TURNED
+    typedef short eight __attribute__((ext_vector_type(8)));
+    typedef __attribute__((address_space(1))) eight *pointer;
+    return ckci_k_cast<ckci_k_uint4>(__builtin_amdgcn_global_load_tr_b128_v8i16((pointer)from));
+#elif defined(__HIP_DEVICE_COMPILE__) /* slow: a compiler without the builtin, or nobody calls it */
+    const uint64_t own = (uint64_t)from;
+    const int lane = (int)threadIdx.x % 8, first = (int)threadIdx.x % 32 - lane;
+    uint16_t h[8];
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        const uint32_t low = (uint32_t)__builtin_amdgcn_ds_bpermute(4 * (first + i), (int)own);
+        const uint32_t high = (uint32_t)__builtin_amdgcn_ds_bpermute(4 * (first + i), (int)(own >> 32));
+        h[i] = ((const uint16_t *)((uint64_t)high << 32 | low))[lane];
+    }
+    const ckci_k_uint4 r = {h[0] | (uint32_t)h[1] << 16, h[2] | (uint32_t)h[3] << 16,
+                            h[4] | (uint32_t)h[5] << 16, h[6] | (uint32_t)h[7] << 16};
+    return r;
+#else
+    return *(const ckci_k_uint4 *)from; /* nobody calls it */
+#endif
+}
+
+/* Are there such loads for a unit, and does the compiler know them as one instruction? */
+template <class U> struct ckci_k_turns {
+    enum { LOADS = 0, FAST = 0 };
+};
+template <> struct ckci_k_turns<ckci_k_wmma<12>> {
+    enum { LOADS = 1, FAST = CKCI_K_TURNED };
+};
+
+/* Where a window begins. */
+CKCI_K_FN const unsigned char *ckci_k_window_begin(const ckci_k_window &w)
+{
+#if CKCI_K_BUFFERS
+    return (const unsigned char *)((uint64_t)(uint32_t)w.v.y << 32 | (uint32_t)w.v.x);
+#else
+    return w.base;
+#endif
+}
+
 /* A barrier for LDS, behind which all copies have arrived but the last LEFT of each wave. */
 template <int LEFT> CKCI_K_FN void ckci_k_direct_barrier()
 {

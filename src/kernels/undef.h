@@ -29,6 +29,7 @@
 #undef CKCI_K_SUMS_32
 #undef CKCI_K_SUMS_64
 #undef CKCI_K_SUMS_96
+#undef CKCI_K_TURNED
 #undef CKCI_K_UNIT
 #undef CKCI_K_UNIT_NONE
 #undef CKCI_K_UNIT_CDNA1

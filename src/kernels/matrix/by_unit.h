@@ -15,6 +15,7 @@
 enum {
     CKCI_K_ON_CDNA3 = 1, /* and before */
     CKCI_K_ON_CDNA4 = 8,
+    CKCI_K_ON_RDNA4 = 16, /* alone of RDNA */
     CKCI_K_ON_CDNA = CKCI_K_ON_CDNA3 | CKCI_K_ON_CDNA4,
     CKCI_K_ON_RDNA = 2,
     CKCI_K_ON_NVIDIA = 4,
@@ -146,7 +147,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
         ON = body::WIDE          ? +body::ON
              : LARGE             ? +CKCI_K_ON_NVIDIA
              : body::ACROSS != 2 ? +body::ON
-             : body::DIRECT      ? CKCI_K_ON_NVIDIA | CKCI_K_ON_CDNA4
+             : body::DIRECT      ? CKCI_K_ON_NVIDIA | CKCI_K_ON_CDNA4 | CKCI_K_ON_RDNA4
                                  : +CKCI_K_ON_NVIDIA,
         NO_TILE = body::WIDE ? 128 : 64 /* what an empty kernel names */
     };
@@ -182,7 +183,10 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
                 fragments<ckci_k_wmma<11>, 0>(p);
             } else if (kind == SIM_WMMA12 && sim_unit_number() == CKCI_UNIT_GFX125) {
                 fragments<ckci_k_wmma32, 0>(p);
-            } else if (kind == SIM_WMMA12) {
+            }
+        }
+        if constexpr ((ON & (CKCI_K_ON_RDNA | CKCI_K_ON_RDNA4)) != 0) {
+            if (kind == SIM_WMMA12 && sim_unit_number() != CKCI_UNIT_GFX125) {
                 fragments<ckci_k_wmma<12>, 0>(p);
             }
         }
@@ -232,7 +236,7 @@ template <template <int, int> class Body, int BM, int BN> struct ckci_k_matrix {
     enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
 #else
     typedef unit_of<ckci_k_wmma<12>> unit;
-    enum { EMPTY = (ON & CKCI_K_ON_RDNA) == 0 };
+    enum { EMPTY = (ON & (CKCI_K_ON_RDNA | CKCI_K_ON_RDNA4)) == 0 };
 #endif
     typedef ckci_k_fragments<unit, EMPTY ? +NO_TILE : BM, EMPTY ? +NO_TILE : BN, unit::DIRECT ? +ACROSS : 0>
         tile;
@@ -318,9 +322,21 @@ template <> struct ckci_k_resident<ckci_k_matrix<ckci_k_matrix_single_weight, 64
 };
 #endif
 
-#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA3
-/* As many as LDS has room for; without the wish compilers take registers of two. */
+/* Three blocks of 128 x 128, as LDS has room for; without the wish compilers take registers of two. With it
+   clang 15 spills what bwd_weight adds: two blocks. */
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA3 || (CKCI_K_UNIT == CKCI_K_UNIT_CDNA2 && __clang_major__ > 15)
 template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_weight, 128, 128>> {
+    enum { WAVES = 3 };
+};
+#endif
+#if CKCI_K_UNIT == CKCI_K_UNIT_CDNA2
+template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_gather, 128, 128>> {
+    enum { WAVES = 3 };
+};
+template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_single, 128, 128>> {
+    enum { WAVES = 3 };
+};
+template <> struct ckci_k_together<ckci_k_matrix<ckci_k_matrix_whole, 128, 128>> {
     enum { WAVES = 3 };
 };
 #endif

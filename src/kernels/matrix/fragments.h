@@ -94,7 +94,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             }
         } else if constexpr (Loader::DIRECT == 2) {
             direct<T, 0>(tiles, loader, steps);
-        } else if constexpr (!G::WIDE && ACROSS != 2) { /* the planner takes those for plain loads only */
+        } else if constexpr (!G::WIDE && ACROSS != 2 && Loader::DIRECT >= 0) { /* others: plain steps only */
             beside<T, 0>(tiles, loader, steps);
         }
     }

@@ -122,7 +122,9 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         LOADS = A + B,
         SLAB = 64 * U::KB,             /* BACK, DIRECT: of 64 columns, a line for each place */
         SIDE = U::THREADS * 16 / SLAB, /* that the block fills side by side */
-        DIRECT = U::DIRECT,            /* waves fill tiles: 0: never, 1: for plain steps, 2: always */
+        TURNED = BACK && ckci_k_turns<U>::LOADS, /* weights by loads that turn */
+        /* waves fill tiles: 0: never, 1: for plain steps, 2: always; -1: never, and steps are plain */
+        DIRECT = TURNED ? -1 : +U::DIRECT,
         SLABS = (BN + 63) / 64,
         SEGMENT = 0,
         BESIDE = 0,
@@ -193,7 +195,15 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             hole[i] = e.hole;
         }
         down = 0;
-        if constexpr (BACK && U::DIRECT) {
+        if constexpr (TURNED) { /* eight places of a channel; columns that nobody stores get the first's */
+            const int32_t place = (int32_t)threadIdx.x / 32 % 4 * 8 + (int32_t)threadIdx.x % 8;
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < B; i++) {
+                const int32_t column = turned_column(i);
+                b_at[i] =
+                    SIZE * (place * (int32_t)p.b_red + (column0 + column < p.columns ? column : 0));
+            }
+        } else if constexpr (BACK && U::DIRECT) {
             const int32_t line = (int32_t)threadIdx.x / 8 % (U::KB / SIZE);
             const int32_t chunk = (int32_t)threadIdx.x / (SLAB / 16) * 64 +
                                   U::across_chunk_of(line, (int32_t)threadIdx.x % 8) * 8;
@@ -219,6 +229,12 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
                 b_at[i] = column0 + column < p.columns ? SIZE * column * (int32_t)p.b_column : INT32_MIN;
             }
         }
+    }
+
+    /* TURNED: the first of the eight columns that eight threads load and keep one of, each. */
+    static CKCI_K_MEMBER int32_t turned_column(int i)
+    {
+        return (int32_t)threadIdx.x / 128 * 32 + (int32_t)threadIdx.x / 8 % 4 * 8 + i * 64;
     }
 
     /* This thread's chunk, in bytes: that of its place in LDS, or, where waves fill rows from their
@@ -391,7 +407,11 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < B; i++) {
-                b_raw[i] = ckci_k_window_load(wb, b_at[i], next_b);
+                if constexpr (TURNED) {
+                    b_raw[i] = ckci_k_load_turned(ckci_k_window_begin(wb) + next_b + (uint32_t)b_at[i]);
+                } else {
+                    b_raw[i] = ckci_k_window_load(wb, b_at[i], next_b);
+                }
             }
             advance_plain();
         } else {
@@ -487,7 +507,11 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         }
         CKCI_K_UNROLL(8)
         for (int i = 0; i < B; i++) {
-            if (BN >= EACH || first < BN) {
+            if constexpr (TURNED) {
+                *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(
+                                             BM + turned_column(i) + (int32_t)threadIdx.x % 8,
+                                             (int32_t)threadIdx.x / 32 % 4)) = b_raw[i];
+            } else if (BN >= EACH || first < BN) {
                 *(ckci_k_uint4 *)(tile + spot(BM + i * EACH)) = ckci_k_rounded<T>(b_raw[i]);
             }
         }

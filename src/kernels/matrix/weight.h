@@ -12,6 +12,8 @@
 #include "kernels/vector/weight.h"
 #include "kernels/matrix/gather.h"
 
+/* PAIRS: entries of two positions lie side by side, in halves of a step, for threads that take four: 1: four
+   neighbours, 2: every eighth, with offsets that count from -2^31. */
 template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
     const ckci_gpu_conv &p;
     ckci_k_tap_entry *table;
@@ -29,9 +31,14 @@ template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
         return ckci_k_decode(k, p.dim[0].count[0], p.dim[1].count[0], p.dim[2].count[0]);
     }
 
+    CKCI_K_MEMBER const unsigned char *origin(const ckci_tensor &t, int32_t group) const
+    {
+        return t.p + SIZE * (group * t.stride[0] + start * t.stride[1]);
+    }
+
     CKCI_K_MEMBER ckci_k_window window(const ckci_tensor &t, int32_t group) const
     {
-        return ckci_k_make_window(t.p + SIZE * (group * t.stride[0] + start * t.stride[1]));
+        return ckci_k_make_window(origin(t, group));
     }
 
     CKCI_K_MEMBER void begin()
@@ -77,11 +84,13 @@ template <int KT, int PAIRS, int SIZE> struct ckci_k_positions {
         e.need = hole.word;
         if constexpr (PAIRS) {
             ckci_k_position_entry *pairs = (ckci_k_position_entry *)(table + (four % 2 * 4 + j / KT) * KT);
-            int32_t half = j % 4 / 2, four_at = (j % KT / 4) ^ (half * (KT / 8));
-            int32_t at = half * (KT / 2) + four_at * 2 + j % 2;
-            pairs[at].at = e.a;
-            pairs[at].holes = p.ranges ? (uint32_t)CKCI_K_TAPS << 16 : 0;
-            pairs[KT + at].at = e.b;
+            const int32_t i = PAIRS == 2 ? j % 8 * 4 + j % KT / 8 : j % KT;
+            int32_t half = i % 4 / 2, four_at = (i / 4) ^ (half * (KT / 8));
+            int32_t at = half * (KT / 2) + four_at * 2 + i % 2;
+            const uint32_t from = PAIRS == 2 ? 0x80000000u : 0u;
+            pairs[at].at = (int32_t)((uint32_t)e.a ^ from);
+            pairs[at].holes = PAIRS == 2 && k >= to ? hole.word : p.ranges ? (uint32_t)CKCI_K_TAPS << 16 : 0;
+            pairs[KT + at].at = (int32_t)((uint32_t)e.b ^ from);
             pairs[KT + at].holes = hole.word;
         } else {
             table[four % 2 * 4 * KT + j] = e;
@@ -134,6 +143,36 @@ template <class T> CKCI_K_FN float ckci_k_half_of(uint32_t two, int second)
     }
 }
 
+#if defined(__HIP_DEVICE_COMPILE__) && (CKCI_K_UNIT == CKCI_K_UNIT_RDNA3 || CKCI_K_UNIT == CKCI_K_UNIT_RDNA4)
+/* Both added to `sum`, in one instruction. */
+template <class T> CKCI_K_FN float ckci_k_add_two(uint32_t two, float sum)
+{
+    if constexpr ((int)T::TYPE == (int)CKCONV_BF16) {
+        return __builtin_amdgcn_fdot2_f32_bf16(ckci_k_as<short, 2>(two), ckci_k_as<short, 2>(0x3f803f80u),
+                                               sum, false);
+    } else {
+        return __builtin_amdgcn_fdot2(ckci_k_as<_Float16, 2>(two), ckci_k_as<_Float16, 2>(0x3c003c00u), sum,
+                                      false);
+    }
+}
+#else
+template <class T> CKCI_K_FN float ckci_k_two_of(uint32_t two)
+{
+    return ckci_k_half_of<T>(two, 0) + ckci_k_half_of<T>(two, 1);
+}
+#endif
+
+/* The sum of a chunk's eight. */
+template <class T> CKCI_K_FN float ckci_k_eight_of(const ckci_k_uint4 &v)
+{
+#if defined(__HIP_DEVICE_COMPILE__) && (CKCI_K_UNIT == CKCI_K_UNIT_RDNA3 || CKCI_K_UNIT == CKCI_K_UNIT_RDNA4)
+    return ckci_k_add_two<T>(v.x, ckci_k_add_two<T>(v.y, 0)) +
+           ckci_k_add_two<T>(v.z, ckci_k_add_two<T>(v.w, 0));
+#else
+    return (ckci_k_two_of<T>(v.x) + ckci_k_two_of<T>(v.y)) + (ckci_k_two_of<T>(v.z) + ckci_k_two_of<T>(v.w));
+#endif
+}
+
 /* A chunk of neighbouring rows or columns of bwd_weight, against a position's entry. */
 struct ckci_k_weight_column {
     int32_t offset, tap;
@@ -182,7 +221,7 @@ struct ckci_k_weight_column {
 /* ---- bwd_weight. Rows are output channels, columns a tap and, fastest, an input channel, the reduction runs
    over positions. In memory rows and columns are contiguous, not the reduction: a thread loads eight channels
    (f32: four, f64: two) at four positions, transposes them in registers and stores each channel's four places
-   of the reduction. */
+   of the reduction. TURNED: its positions are every eighth, and loads bring eight places of one channel. */
 template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     enum {
         SIZE = U::SIZE,
@@ -196,12 +235,14 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         SEGMENT = 4,
         DIRECT = 0,
         BESIDE = (int)SIZE == (int)CKCI_K_HALF,
+        TURNED = ckci_k_turns<U>::FAST,
         CHUNKS = U::KB / 16,                         /* of a row in LDS */
         OWN = BESIDE ? (BM * CHUNKS + 255) / 256 : 1 /* that a thread sums */
     };
     const ckci_gpu_conv &p;
-    ckci_k_positions<KT, 1, SIZE> positions;
+    ckci_k_positions<KT, TURNED ? 2 : 1, SIZE> positions;
     ckci_k_window window[PASSES];
+    const unsigned char *origin[PASSES]; /* TURNED: instead, and of offset -2^31 */
     ckci_k_weight_column pass[PASSES];
     const unsigned char *entries[PASSES][2]; /* of both halves of this thread's four */
     ckci_k_uint4 raw[PASSES][4];
@@ -222,6 +263,11 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
             } else {
                 pass[i].column(p, SIZE, c < BN && column0 + c < p.columns, column0 + c);
                 window[i] = positions.window(p.b, group);
+            }
+            if constexpr (TURNED) { /* rows that nobody stores get something of the tensor */
+                pass[i].need |= left ? 1 : 0;
+                origin[i] = positions.origin(left ? p.a : p.b, group) +
+                            ((int64_t)(pass[i].offset < 0 ? 0 : pass[i].offset) + INT32_MIN);
             }
             CKCI_K_UNROLL(2)
             for (int j = 0; j < 2; j++) {
@@ -249,14 +295,9 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
             if (BM * CHUNKS % 256 == 0 || chunk < BM * CHUNKS) {
                 const ckci_k_uint4 v =
                     *(const ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(chunk / CHUNKS, chunk % CHUNKS));
-                row_sum[i] += (two<T>(v.x) + two<T>(v.y)) + (two<T>(v.z) + two<T>(v.w));
+                row_sum[i] += ckci_k_eight_of<T>(v);
             }
         }
-    }
-
-    template <class T> static CKCI_K_MEMBER float two(uint32_t v)
-    {
-        return ckci_k_half_of<T>(v, 0) + ckci_k_half_of<T>(v, 1);
     }
 
     /* All of it to the part; the tile is not needed any more. */
@@ -287,7 +328,7 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
     }
 
     /* First of the rows (columns: from FIRST on) of this thread's pass i; its positions are 4 * place to
-       4 * place + 3. */
+       4 * place + 3 (TURNED: place, place + 8, ..). */
     CKCI_K_MEMBER int32_t channel(int i) const
     {
         return (int32_t)threadIdx.x / FOURS * CHUNK + i * EACH;
@@ -338,6 +379,12 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
         const ckci_k_hole hole = {holes};
         int32_t bad = hole.bad(!PLAIN, pass[i].tap, pass[i].need);
         bad = PLAIN ? bad : bad | ((int32_t)pass[i].need & INT32_MIN);
+#if CKCI_K_TURNED
+        if constexpr (TURNED) {
+            const bool zeros = PLAIN ? (holes & pass[i].need) != 0 : bad < 0;
+            return ckci_k_load_turned(zeros ? (const unsigned char *)&ckci_k_zeros : origin[i] + at);
+        }
+#endif
         return ckci_k_window_load(window[i], ckci_k_add(pass[i].offset, (int32_t)at, 0) | bad);
     }
 
@@ -361,6 +408,11 @@ template <class U, int BM, int BN> struct ckci_k_weight_chunks {
                     single<T>(tile, row + 1, r[0].y, r[1].y, r[2].y, r[3].y);
                     single<T>(tile, row + 2, r[0].z, r[1].z, r[2].z, r[3].z);
                     single<T>(tile, row + 3, r[0].w, r[1].w, r[2].w, r[3].w);
+                } else if constexpr (TURNED) {
+                    CKCI_K_UNROLL(4)
+                    for (int j = 0; j < 4; j++) {
+                        *(ckci_k_uint4 *)(tile + ckci_k_spot<U::KB>(row + place(), j)) = r[j];
+                    }
                 } else {
                     int32_t at = ckci_k_spot<U::KB>(row, place() / 2) + place() % 2 * 8;
                     if constexpr (U::WAVE == 64) { /* a register for eight places, so that three blocks fit */

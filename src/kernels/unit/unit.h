@@ -158,6 +158,18 @@ template <int H> CKCI_K_FN int ckci_k_spot_of_eight(int at)
 #define CKCI_K_XF32 0
 #endif
 
+/* Are there loads that turn (>>k-chunks)? Clang knows them from 19 on. */
+#define CKCI_K_TURNED 0
+#if defined(CKCI_SIMULATOR)
+#undef CKCI_K_TURNED
+#define CKCI_K_TURNED 1
+#elif CKCI_K_UNIT == CKCI_K_UNIT_RDNA4 && defined(__HIP_DEVICE_COMPILE__)
+#if __has_builtin(__builtin_amdgcn_global_load_tr_b128_v8i16)
+#undef CKCI_K_TURNED
+#define CKCI_K_TURNED 1
+#endif
+#endif
+
 #if defined(CKCI_K_MFMA) || defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 /* What AMD's units share: MN x MN sums, as many of them in a lane as S; a lane's lie in one column. */
 #if !defined(CKCI_SIMULATOR)
