@@ -605,7 +605,7 @@ static void check_tile(const char *instance, const char *family, ckconv_op op, c
             const int64_t high = weight ? 256 : 8 * 28 * 28, wide = weight ? 9 * 256 : 256;
             const int64_t tiles =
                 ((high + rows - 1) / rows) * ((wide + columns - 1) / columns) * (weight ? 1 : plan.split_k);
-            /* persistent blocks take several tiles; those of bwd_weight and of the TMA are split, or shared */
+            /* persistent blocks take several tiles; those of bwd_weight and the TMA are split, or shared */
             CHECK_MSG(
                 weight || strcmp(type, "tma") == 0
                     ? launches[i].grid % tiles == 0 || launches[i].grid % 132 == 0

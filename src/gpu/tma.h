@@ -153,7 +153,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         if (good && !k->o.partial && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t)) {
             k->o.partial = k->o.t.p;
         }
-        good = good && k->columns % 2 == 0;
+        good = good && k->red % 2 == 0; /* sums go to memory in pairs */
     } else {
         good = good && ckci_tma_read(c, positions, &t->box[0]) &&
                ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
