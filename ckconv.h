@@ -19881,7 +19881,7 @@ CKCI_FN int ckci_tma_base(const unsigned char *p, int64_t len, ckci_gpu_box *b)
 CKCI_FN int ckci_tma_dimension(int64_t len, int64_t stride, ckci_gpu_box *b)
 {
     const int32_t i = b->rank == 0 ? 1 : b->rank;
-    stride = len == 1 ? b->len[0] : stride;
+    stride = len == 1 ? ckci_ceil_div(b->len[0], 8) * 8 : stride;
     b->len[i] = len;
     b->stride[i] = stride;
     b->rank = i + 1;
@@ -24338,9 +24338,7 @@ CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *devic
     device->wave_size = prop.warpSize;
     device->compute_units = prop.multiProcessorCount;
     ckci_gpu_describe(&prop, device);
-    int current = -1;
-    if (CKCI_GPU(GetDevice)(&current) == CKCI_GPU(Success) && current == ordinal &&
-        ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && !ckci_k_all_instructions()) {
+    if (ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && !ckci_k_all_instructions(ordinal)) {
         device->features = CKCONV_GPU_NO_SM90A;
     }
     return ckci_ok(err);

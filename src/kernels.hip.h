@@ -14,6 +14,7 @@ type of the sums, and every storage type is converted when it is loaded)
     matrix_gather_R    fwd, bwd_data on a matrix unit, f16 or bf16, blocks of R outputs
     matrix_back_R      bwd_data likewise, weights read as they lie
     matrix_weight_R    bwd_weight likewise
+    matrix_tma_PASS_R  the same three on sm_90a, operands brought by the tensor memory accelerator
     matrix_near_Q      small groups in blocks of Q channels, fwd, bwd_data; matrix_near_down_Q: those of 3 x 3
                        filters by strips, matrix_near_deep_Q: of filters of several planes;
                        matrix_near_weight_Q: bwd_weight

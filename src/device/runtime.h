@@ -305,9 +305,7 @@ CKCONV_API ckconv_status ckconv_device_gpu(int32_t ordinal, ckconv_device *devic
     device->wave_size = prop.warpSize;
     device->compute_units = prop.multiProcessorCount;
     ckci_gpu_describe(&prop, device);
-    int current = -1;
-    if (CKCI_GPU(GetDevice)(&current) == CKCI_GPU(Success) && current == ordinal &&
-        ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && !ckci_k_all_instructions()) {
+    if (ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && !ckci_k_all_instructions(ordinal)) {
         device->features = CKCONV_GPU_NO_SM90A;
     }
     return ckci_ok(err);

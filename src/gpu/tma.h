@@ -20,7 +20,7 @@ CKCI_FN int ckci_tma_base(const unsigned char *p, int64_t len, ckci_gpu_box *b)
 CKCI_FN int ckci_tma_dimension(int64_t len, int64_t stride, ckci_gpu_box *b)
 {
     const int32_t i = b->rank == 0 ? 1 : b->rank;
-    stride = len == 1 ? b->len[0] : stride;
+    stride = len == 1 ? ckci_ceil_div(b->len[0], 8) * 8 : stride;
     b->len[i] = len;
     b->stride[i] = stride;
     b->rank = i + 1;
