@@ -3703,11 +3703,12 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 
 /* sm_90's tiles that the TMA brings: rows, columns, parts of the kernels that read weights along the
    reduction and across it, and of bwd_weight's; how much slower than .022 ns an output fwd, bwd_data and
-   bwd_weight take 64 places of the reduction (H200) */
+   bwd_weight take 64 places of the reduction, where boxes are of rows (1x1) and of pixels (fitted to 337
+   layers of networks on an H200) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
-    M(X, 128, 256, 1, 2, 3, .92, .89, 1.02)                                                                  \
-    M(X, 256, 128, 2, 3, 4, .905, .93, 1.13)                                                                 \
-    M(X, 128, 128, 3, 4, 1, 1, 1.07, 1.2)
+    M(X, 128, 256, 1, 2, 3, .92, .95, .89, 1.03, 1.02, 1.05)                                                 \
+    M(X, 256, 128, 2, 3, 4, .905, .95, .93, .97, 1.13, 1.15)                                                 \
+    M(X, 128, 128, 3, 4, 1, 1, 1.3, 1.07, 1.35, 1.2, 1.8)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -3773,7 +3774,7 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 #define CKCI_CDNA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART)                                                     \
     X(matrix_wide_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv,                               \
       CKCI_WIDE_THREADS(ROWS, COLUMNS), ckci_k_matrix<ckci_k_matrix_wide_weight, ROWS, COLUMNS>)
-#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, FWD_SLOW, BACK_SLOW, WEIGHT_SLOW)             \
+#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, ...)                                          \
     X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
       ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
     X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
@@ -4040,7 +4041,8 @@ typedef struct ckci_gpu_tile {
     int32_t rows, columns; /* of a block, or of the CPU's registers; 0: it is not a tile */
     int32_t kernel, back;  /* CKCI_KERNEL_... if it has one of its own; back: weights read across */
     int32_t threads, width, step, blocks; /* FMA tiles, as in their table */
-    double slow[2]; /* matrix units: groups of waves, mma.sync; FMA tiles: time of a multiply-add */
+    double slow[2]; /* matrix units: groups of waves, mma.sync; TMA: boxes of rows, of pixels; FMA tiles: time
+                       of a multiply-add */
 } ckci_gpu_tile;
 
 /* Argument structs. */
@@ -18383,6 +18385,17 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
     return filled < 1 ? 1 / filled : 1;
 }
 
+/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction; boxes of few channels are most of
+   all outside. */
+CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
+{
+    const ckci_gpu_tile *t = m->tile;
+    const ckci_conv *c = &m->conv;
+    const int few = c->op != CKCONV_BWD_WEIGHT && m->l.a.conv.red < CKCI_TMA_BOX / 2;
+    return (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)] * (few ? 2 : 1) *
+           ckci_device_rates(device, m->type).matrix;
+}
+
 /* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
    stores what it has. */
 CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
@@ -18396,7 +18409,7 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     if (weight && red > (double)CKCI_SUM_WHOLE) {                              /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
-    return 1700 * rates.round + rounds * (once + red / 64 * size * .022 * m->tile->slow[0] * rates.matrix);
+    return 1700 * rates.round + rounds * (once + red / 64 * ckci_tma_step(device, m));
 }
 
 /* Is what o has to be computed after sums a number for each channel, and between two bounds? */
@@ -18443,8 +18456,8 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
     }
     const ckci_rates rates = ckci_device_rates(device, m->type);
     /* Blocks at different places do not take what they read from each other's requests. */
-    const double apart = 1.3;
-    const double step = size * .022 * m->tile->slow[0] * rates.matrix, once = size * .06 * rates.bytes;
+    const double apart = m->conv.op == CKCONV_BWD_WEIGHT ? 1.3 : 1.1;
+    const double step = ckci_tma_step(device, m), once = size * .06 * rates.bytes;
     return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) +
            (double)share * step * apart + ceil((double)share / (double)steps) * once + 500 * rates.round +
            size * .09 * (double)(1 + others) * rates.bytes;
@@ -18462,8 +18475,7 @@ CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int6
     for (int32_t blocks = 2; blocks <= 4 && blocks * 8192 <= m->tile->rows * m->tile->columns; blocks *= 2) {
         const int64_t part = ckci_ceil_div(steps, blocks);
         const double time = (1700 + 1000) * rates.round + size * .06 * rates.bytes +
-                            (double)part * size * .022 * m->tile->slow[0] * rates.matrix +
-                            size * .06 * rates.bytes;
+                            (double)part * ckci_tma_step(device, m) + size * .06 * rates.bytes;
         const int64_t room = device->compute_units / blocks - (blocks > 2 ? 5 : 0);
         if (time < *cost && tiles <= room && part >= 2 &&
             (!weight || part * CKCI_TMA_BOX <= CKCI_SUM_WHOLE)) {
@@ -18523,7 +18535,9 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
-        once = 1950 * rates.round + size * .057 * rates.bytes + (m->l.a.conv.stream ? 0 : 2500 * rates.round);
+        once = 1300 * rates.round + size * .038 * rates.bytes;
+        once *= m->l.a.conv.phases > 1 ? 1 : 1.5; /* H200; strided bwd_data: H100 */
+        once += m->l.a.conv.stream ? 0 : 2500 * rates.round;
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
@@ -22875,10 +22889,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_MATRIX_ROW(X, MFMA, BWD_WEIGHT, weight, gpu_mfma_bwd_weight_##ROWS##x##COLUMNS, CKCONV_F32,         \
                     CKCI_TILE_HALF, ROWS, COLUMNS, CKCI_KERNEL_matrix_wide_weight_##ROWS##x##COLUMNS, 0, 0,  \
                     0, 0, 0, {0, 0})
-#define CKCI_TMA_ROW(X, OP, PASS, BODY, KERNEL, ACROSS, ROWS, COLUMNS, SLOW)                                 \
+#define CKCI_TMA_ROW(X, OP, PASS, BODY, KERNEL, ACROSS, ROWS, COLUMNS, SLOW, PIXELS)                         \
     CKCI_MATRIX_ROW(X, MMA, OP, BODY, gpu_mma_##PASS##_tma_##ROWS##x##COLUMNS, CKCONV_F32, CKCI_TILE_TMA,    \
                     ROWS, COLUMNS, CKCI_KERNEL_matrix_tma_##KERNEL##_##ROWS##x##COLUMNS,                     \
-                    CKCI_KERNEL_matrix_tma_##ACROSS##_##ROWS##x##COLUMNS, 0, 0, 0, 0, {SLOW, SLOW})
+                    CKCI_KERNEL_matrix_tma_##ACROSS##_##ROWS##x##COLUMNS, 0, 0, 0, 0, {SLOW, PIXELS})
 #define CKCI_WHOLE_ROW(X, FAMILY, LOW, OP, PASS, ROWS, COLUMNS, SLOW)                                        \
     CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_i8_##ROWS##x##COLUMNS, CKCONV_I32,           \
                     CKCI_TILE_WHOLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_whole_##ROWS##x##COLUMNS, 0, 0, 0, 0, \
@@ -22940,10 +22954,11 @@ CKCI_FN int32_t ckci_cpu_features(void)
 #define CKCI_WMMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, WMMA, wmma, __VA_ARGS__)
 #define CKCI_MMA_GATHER(X, ...) CKCI_ANY_GATHER(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, MMA, mma, __VA_ARGS__)
-#define CKCI_MMA_TMA(X, ROWS, COLUMNS, PART, BACK, WEIGHT, FWD_SLOW, BACK_SLOW, WEIGHT_SLOW)                 \
-    CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, FWD_SLOW)                                 \
-    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, BACK_SLOW)                      \
-    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, ROWS, COLUMNS, WEIGHT_SLOW)
+#define CKCI_MMA_TMA(X, ROWS, COLUMNS, PART, BACK, WEIGHT, F_SLOW, F_PIXELS, B_SLOW, B_PIXELS, W_SLOW,       \
+                     W_PIXELS)                                                                               \
+    CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, F_SLOW, F_PIXELS)                         \
+    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)               \
+    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, ROWS, COLUMNS, W_SLOW, W_PIXELS)
 #define CKCI_MMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MMA, mma, tf32, __VA_ARGS__)
 #define CKCI_MMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MMA, mma, __VA_ARGS__)

@@ -535,6 +535,17 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
     return filled < 1 ? 1 / filled : 1;
 }
 
+/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction; boxes of few channels are most of
+   all outside. */
+CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
+{
+    const ckci_gpu_tile *t = m->tile;
+    const ckci_conv *c = &m->conv;
+    const int few = c->op != CKCONV_BWD_WEIGHT && m->l.a.conv.red < CKCI_TMA_BOX / 2;
+    return (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)] * (few ? 2 : 1) *
+           ckci_device_rates(device, m->type).matrix;
+}
+
 /* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
    stores what it has. */
 CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
@@ -548,7 +559,7 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     if (weight && red > (double)CKCI_SUM_WHOLE) {                              /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
-    return 1700 * rates.round + rounds * (once + red / 64 * size * .022 * m->tile->slow[0] * rates.matrix);
+    return 1700 * rates.round + rounds * (once + red / 64 * ckci_tma_step(device, m));
 }
 
 /* Is what o has to be computed after sums a number for each channel, and between two bounds? */
@@ -595,8 +606,8 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
     }
     const ckci_rates rates = ckci_device_rates(device, m->type);
     /* Blocks at different places do not take what they read from each other's requests. */
-    const double apart = 1.3;
-    const double step = size * .022 * m->tile->slow[0] * rates.matrix, once = size * .06 * rates.bytes;
+    const double apart = m->conv.op == CKCONV_BWD_WEIGHT ? 1.3 : 1.1;
+    const double step = ckci_tma_step(device, m), once = size * .06 * rates.bytes;
     return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) +
            (double)share * step * apart + ceil((double)share / (double)steps) * once + 500 * rates.round +
            size * .09 * (double)(1 + others) * rates.bytes;
@@ -614,8 +625,7 @@ CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int6
     for (int32_t blocks = 2; blocks <= 4 && blocks * 8192 <= m->tile->rows * m->tile->columns; blocks *= 2) {
         const int64_t part = ckci_ceil_div(steps, blocks);
         const double time = (1700 + 1000) * rates.round + size * .06 * rates.bytes +
-                            (double)part * size * .022 * m->tile->slow[0] * rates.matrix +
-                            size * .06 * rates.bytes;
+                            (double)part * ckci_tma_step(device, m) + size * .06 * rates.bytes;
         const int64_t room = device->compute_units / blocks - (blocks > 2 ? 5 : 0);
         if (time < *cost && tiles <= room && part >= 2 &&
             (!weight || part * CKCI_TMA_BOX <= CKCI_SUM_WHOLE)) {
@@ -675,7 +685,9 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
-        once = 1950 * rates.round + size * .057 * rates.bytes + (m->l.a.conv.stream ? 0 : 2500 * rates.round);
+        once = 1300 * rates.round + size * .038 * rates.bytes;
+        once *= m->l.a.conv.phases > 1 ? 1 : 1.5; /* H200; strided bwd_data: H100 */
+        once += m->l.a.conv.stream ? 0 : 2500 * rates.round;
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);

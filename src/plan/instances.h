@@ -118,10 +118,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_MATRIX_ROW(X, MFMA, BWD_WEIGHT, weight, gpu_mfma_bwd_weight_##ROWS##x##COLUMNS, CKCONV_F32,         \
                     CKCI_TILE_HALF, ROWS, COLUMNS, CKCI_KERNEL_matrix_wide_weight_##ROWS##x##COLUMNS, 0, 0,  \
                     0, 0, 0, {0, 0})
-#define CKCI_TMA_ROW(X, OP, PASS, BODY, KERNEL, ACROSS, ROWS, COLUMNS, SLOW)                                 \
+#define CKCI_TMA_ROW(X, OP, PASS, BODY, KERNEL, ACROSS, ROWS, COLUMNS, SLOW, PIXELS)                         \
     CKCI_MATRIX_ROW(X, MMA, OP, BODY, gpu_mma_##PASS##_tma_##ROWS##x##COLUMNS, CKCONV_F32, CKCI_TILE_TMA,    \
                     ROWS, COLUMNS, CKCI_KERNEL_matrix_tma_##KERNEL##_##ROWS##x##COLUMNS,                     \
-                    CKCI_KERNEL_matrix_tma_##ACROSS##_##ROWS##x##COLUMNS, 0, 0, 0, 0, {SLOW, SLOW})
+                    CKCI_KERNEL_matrix_tma_##ACROSS##_##ROWS##x##COLUMNS, 0, 0, 0, 0, {SLOW, PIXELS})
 #define CKCI_WHOLE_ROW(X, FAMILY, LOW, OP, PASS, ROWS, COLUMNS, SLOW)                                        \
     CKCI_MATRIX_ROW(X, FAMILY, OP, gather, gpu_##LOW##_##PASS##_i8_##ROWS##x##COLUMNS, CKCONV_I32,           \
                     CKCI_TILE_WHOLE, ROWS, COLUMNS, CKCI_KERNEL_matrix_whole_##ROWS##x##COLUMNS, 0, 0, 0, 0, \
@@ -183,10 +183,11 @@ CKCI_FN int32_t ckci_cpu_features(void)
 #define CKCI_WMMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, WMMA, wmma, __VA_ARGS__)
 #define CKCI_MMA_GATHER(X, ...) CKCI_ANY_GATHER(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, MMA, mma, __VA_ARGS__)
-#define CKCI_MMA_TMA(X, ROWS, COLUMNS, PART, BACK, WEIGHT, FWD_SLOW, BACK_SLOW, WEIGHT_SLOW)                 \
-    CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, FWD_SLOW)                                 \
-    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, BACK_SLOW)                      \
-    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, ROWS, COLUMNS, WEIGHT_SLOW)
+#define CKCI_MMA_TMA(X, ROWS, COLUMNS, PART, BACK, WEIGHT, F_SLOW, F_PIXELS, B_SLOW, B_PIXELS, W_SLOW,       \
+                     W_PIXELS)                                                                               \
+    CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, F_SLOW, F_PIXELS)                         \
+    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)               \
+    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, ROWS, COLUMNS, W_SLOW, W_PIXELS)
 #define CKCI_MMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MMA, mma, tf32, __VA_ARGS__)
 #define CKCI_MMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MMA, mma, __VA_ARGS__)

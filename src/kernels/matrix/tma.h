@@ -327,9 +327,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     CKCI_K_MEMBER void leave(int32_t stage)
     {
-#if defined(__CUDA_ARCH__)
-        __syncwarp();
-#endif
+        ckci_k_wave_barrier();
         if (lane() == 0) {
             ckci_k_turns_arrive(&m.empty[stage]);
         }
