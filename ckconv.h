@@ -485,7 +485,7 @@ typedef struct ckconv_plan {
     ckconv_op op;
     ckconv_engine engine;
     int32_t instance;        /* index for ckconv_instance_... */
-    int32_t split_k;         /* parts of the reduction, 1: not split */
+    int32_t split_k;         /* parts of the reduction, 1: not split, 0: blocks share it (TMA) */
     int64_t workspace_bytes; /* exact; 0: pass NULL */
     int64_t grid[3];         /* GPU: blocks; CPU: {work items, 1, 1} */
     int32_t block[3];        /* GPU: threads; CPU: {threads, 1, 1} */
