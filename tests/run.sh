@@ -70,7 +70,10 @@ read_entry() {
         # the order of threads, and how many units make blocks take several tiles
         case $target in
         gfx1*) CKCONV_SIM_ORDER=${CKCONV_SIM_ORDER:-reverse} ;;
-        sm_90) CKCONV_SIM_ORDER=${CKCONV_SIM_ORDER:-random} CKCONV_SIM_UNITS=${CKCONV_SIM_UNITS:-1} ;;
+        sm_90)
+            [ "$part" != shares ] || CKCONV_SIM_UNITS=${CKCONV_SIM_UNITS:-5}
+            CKCONV_SIM_ORDER=${CKCONV_SIM_ORDER:-random} CKCONV_SIM_UNITS=${CKCONV_SIM_UNITS:-1}
+            ;;
         sm_*) CKCONV_SIM_UNITS=${CKCONV_SIM_UNITS:-2} ;;
         *) CKCONV_SIM_ORDER=${CKCONV_SIM_ORDER:-random} ;;
         esac

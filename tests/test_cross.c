@@ -13,6 +13,7 @@
      sides     bwd_weight of small groups, K other than C, on matrix units
      planes    channels first on matrix units: products for each image, weights that are turned
      points    one tap, channels last, weights that stay in LDS
+     shares    long sums of few tiles: blocks of the TMA's tiles share them (sm_90, alone: few units)
      filters   that a GPU's tiles take in sections, that step by their own size, of one pixel
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
    every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none; or on
@@ -1205,6 +1206,60 @@ static void part_filters(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
+  shares: tiles that the TMA brings, as parts of blocks that share them or are a cluster
+*/
+static const block_case share_cases[] = {
+    {2, 1, 1, 136, 72, {3, 3, 0}, {12, 11, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 1, 1, 72, 136, {3, 2, 0}, {12, 12, 0}, {1, 1, 0}, {2, 1, 0}, {2, 0, 0}, {2, 1, 0}},
+    {3, 1, 1, 264, 40, {2, 3, 2}, {4, 5, 6}, {1, 1, 1}, {1, 1, 2}, {1, 0, 1}, {0, 2, 1}},
+    {1, 1, 2, 40, 1100, {1, 0, 0}, {50, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 1, 1100, 36, {1, 0, 0}, {90, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 40, 48, {1, 1, 0}, {29, 30, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 1, 136, 64, {1, 3, 0}, {23, 30, 0}, {1, 1, 0}, {1, 1, 0}, {0, 1, 0}, {0, 1, 0}},
+};
+
+static void part_shares(void)
+{
+    const int count = (int)(sizeof share_cases / sizeof share_cases[0]);
+    const long before = runs;
+    const long problems_before = problems;
+    long shared = 0;
+    int mine = 0; /* instances of this device */
+    for (int i = 0; i < count * 3; i++) {
+        const ckconv_op op = passes[i % 3];
+        naive_case c;
+        ckconv_plan plan, one;
+        ckconv_options options;
+        ckconv_conv_desc d;
+        ckconv_error err;
+        test_rng r = test_seed((uint64_t)i + 177);
+        memset(&options, 0, sizeof options);
+        options.engine = test_engine();
+        set_block(&d, &share_cases[i / 3]);
+        set_types(&d, &types[i % 2 ? 5 : 6], op);
+        set_elements(&d, op, op == CKCONV_FWD && i % 2 ? 2 : 0, &r);
+        naive_make(&c, op, &d, 0);
+        fill_case(&c, (uint64_t)i + 5900001u);
+        problems++;
+        if (naive_plan(&c, &plan, &options, &devices[0])) {
+            for (int32_t j = 0; j < ckconv_instance_count(); j++) {
+                options.instance = ckconv_instance_name(j);
+                if (strstr(options.instance, "_tma_") && ckconv_instance_does(j, op) &&
+                    ckconv_plan_again(&one, &plan, &options, &err) == CKCONV_OK) {
+                    mine++;
+                    shared += op == CKCONV_BWD_WEIGHT && one.split_k == 0;
+                    run_instance(&c, &plan, j, 0);
+                }
+            }
+        }
+        naive_free(&c);
+    }
+    CHECK_MSG(shared > 0 || mine == 0, "no sum of bwd_weight is shared");
+    printf("shares: %ld problems, %ld runs, %ld of bwd_weight shared\n", problems - problems_before,
+           runs - before, shared);
+}
+
+/*------------------------------------------------------------------------------------------------------------
   wide: what is written is wider than what is read, dense, in small groups, in first layers and depthwise
 */
 static void part_wide(void)
@@ -1275,8 +1330,8 @@ static void check_executed(void)
     }
 }
 
-/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides, planes, points, filters or
-   wide, runs that part alone. */
+/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides, planes, points, shares,
+   filters or wide, runs that part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -1322,6 +1377,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(only, "") == 0 || strcmp(only, "filters") == 0) {
         part_filters();
+    }
+    if (test_on_gpu() && strcmp(only, "shares") == 0) {
+        part_shares();
     }
     if (strcmp(only, "") == 0 || strcmp(only, "wide") == 0) {
         part_wide();

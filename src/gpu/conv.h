@@ -392,11 +392,10 @@ CKCI_FN int ckci_packs(const ckci_launch *l)
 }
 
 /* Does it write o of an argument struct ckci_gpu_conv or ckci_gpu_depth? Then the epilogue of mid may be put
-   there. */
+   there. (The TMA's boxes are made before.) */
 CKCI_FN int ckci_writes_target(const ckci_launch *l)
 {
-    return l->takes == CKCI_ARGS_ckci_gpu_conv || l->takes == CKCI_ARGS_ckci_gpu_tma ||
-           l->takes == CKCI_ARGS_ckci_gpu_depth;
+    return l->takes == CKCI_ARGS_ckci_gpu_conv || l->takes == CKCI_ARGS_ckci_gpu_depth;
 }
 
 /* An emitter that checks the launches of a plan and counts them. mid: they are to write mid. */
