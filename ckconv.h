@@ -3381,13 +3381,13 @@ typedef struct ckci_gpu_box {
     int32_t low[3], high[3], step[3];
 } ckci_gpu_box;
 
-/* A convolution whose tiles the TMA brings: kernels/matrix/tma.h. conv: the same for fragments. map: what the
-   TMA has of the boxes, made when it is launched. */
+/* A convolution whose tiles the TMA brings: kernels/matrix/tma.h. map: what the TMA has of the boxes, made
+   when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
     /* rows' operand, columns', what is written (rank 0: by threads; stride[1]: from row to row) */
     ckci_gpu_box box[3];
-    int32_t tiles, work, workers; /* tiles of one part, of all; blocks that take them in turns */
+    int32_t tiles, workers; /* tiles of one part; blocks that take those of all parts in turns */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t share, share_rest;    /* steps of a block; blocks with one more; 0, 0: none are shared */
@@ -18422,6 +18422,13 @@ CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
     return good && (o->t.dtype == CKCONV_F16 || o->t.dtype == CKCONV_BF16);
 }
 
+/* bwd_weight: does the L2 cache keep both tensors, so that blocks may be at different positions at a time? */
+CKCI_FN int ckci_matrix_cached(const ckci_matrix *m)
+{
+    const ckci_conv *c = &m->conv;
+    return ckci_saturating_mul(2, ckci_count(&c->t[CKCI_IN]) + ckci_count(&c->t[CKCI_OUT])) <= 32000000;
+}
+
 /* Tiles that blocks of the TMA take whole, where they share the steps of others: of those there are between
    one and two rounds, so that few have sums from more than two blocks. */
 CKCI_FN int64_t ckci_tma_whole(const ckconv_device *device, int64_t tiles)
@@ -18439,18 +18446,11 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
     const int64_t all = (tiles - whole) * steps, share = ckci_max(ckci_ceil_div(all, units), 1);
     const int64_t others = share < steps ? ckci_ceil_div(steps, share) : 1; /* that have a part of a tile */
     const double size = (double)m->tile->rows * m->tile->columns;
-    const ckci_gpu_conv *k = &m->l.a.conv;
-    double read = 0;
-    int share_fits = 1;
     if (tiles % units == 0 || all / units < 4 || others > 3 || all > INT32_MAX) {
         return 1e300;
     }
-    if (m->conv.op == CKCONV_BWD_WEIGHT) { /* blocks are at different positions */
-        read = 2. * (double)(k->n * k->a.len[3] * k->a.len[4] * k->a.len[5] * k->rows) +
-               2. * (double)(k->n * k->b.len[3] * k->b.len[4] * k->b.len[5] * k->red);
-        share_fits = ckci_min(steps, share) * CKCI_TMA_BOX <= CKCI_SUM_WHOLE;
-    }
-    if (read > 32e6 || !share_fits) { /* more than the L2 cache keeps, or a sum of too many */
+    if (m->conv.op == CKCONV_BWD_WEIGHT &&
+        (!ckci_matrix_cached(m) || ckci_min(steps, share) * CKCI_TMA_BOX > CKCI_SUM_WHOLE)) {
         return 1e300;
     }
     const ckci_rates rates = ckci_device_rates(device, m->type);
@@ -18463,8 +18463,9 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
 }
 
 /* Blocks of a cluster that have parts of a tile each, two or four, if that takes less time: where all
-   clusters run at a time and the TMA stores what they add. Pairs fill all units; fours stay among those that
-   share a part of the chip, 14 to 18, so that up to two of them are lost in each of eight parts. */
+   clusters run at a time and the TMA stores what they add. Pairs fill all units; fours stay among the units
+   that share a part of the chip, 14 to 18, where two of 16 may be left over (H200: 32 fours of 132 units do
+   not run at a time). */
 CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int64_t tiles, int64_t steps,
                                double *cost)
 {
@@ -18475,7 +18476,7 @@ CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int6
         const int64_t part = ckci_ceil_div(steps, blocks);
         const double time = (1700 + 1000) * rates.round + size * .06 * rates.bytes +
                             (double)part * ckci_tma_step(device, m) + size * .06 * rates.bytes;
-        const int64_t room = device->compute_units / blocks - (blocks > 2 ? 5 : 0);
+        const int64_t units = device->compute_units, room = (blocks > 2 ? units - units / 8 : units) / blocks;
         if (time < *cost && tiles <= room && part >= 2 &&
             (!weight || part * CKCI_TMA_BOX <= CKCI_SUM_WHOLE)) {
             m->cluster = blocks;
@@ -18534,9 +18535,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
-        once = 1300 * rates.round + size * .038 * rates.bytes;
-        once *= m->l.a.conv.phases > 1 ? 1 : 1.5; /* H200; strided bwd_data: H100 */
-        once += m->l.a.conv.stream ? 0 : 2500 * rates.round;
+        once = (m->l.a.conv.stream ? 1300 : 3800) * rates.round + area * .038 * rates.bytes;
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
@@ -19924,13 +19923,6 @@ CKCI_FN int ckci_tma_weights(const ckci_tensor *w, int inner, ckci_gpu_box *b)
            ckci_tma_dimension(w->len[3 - inner], w->stride[3 - inner], b);
 }
 
-/* Do all positions of t, its batch included, follow each other at one distance? */
-CKCI_FN int ckci_tma_positions(const ckci_tensor *t, int64_t *pitch)
-{
-    *pitch = t->len[2];
-    return ckci_even_positions(t, pitch);
-}
-
 /* Pixels that positions of c read; each axis that takes part shortens how far taps and padding may reach. */
 CKCI_FN int ckci_tma_pixels(const ckci_conv *c, ckci_gpu_box *b)
 {
@@ -19965,7 +19957,7 @@ CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b
 {
     const ckci_tensor *t = &c->t[c->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
     int64_t pitch;
-    return ckci_pointwise(c) && ckci_tma_positions(t, &pitch)
+    return ckci_pointwise(c) && ckci_even_positions(t, &pitch)
                ? ckci_tma_rows(t->p, t->len[2], positions, pitch, b)
                : ckci_tma_pixels(c, b);
 }
@@ -19991,7 +19983,7 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
 {
     const ckci_tensor *t = &k->o.t;
     int64_t pitch;
-    int good = ckci_tma_epilogue(&k->o, 0) && t->stride[2] == 1 && ckci_tma_positions(t, &pitch);
+    int good = ckci_tma_epilogue(&k->o, 0) && t->stride[2] == 1 && ckci_even_positions(t, &pitch);
     if (good && !ckci_tma_rows(t->p, k->columns, positions, pitch, b)) {
         memset(b, 0, sizeof *b);
         b->p = t->p;
@@ -20021,7 +20013,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     int good = c->g == 1 && k->phases == 1 && k->merge == 0 && positions <= INT32_MAX / 2 && steps > 0 &&
                ckci_saturating_mul(steps, parts + 1) <= INT32_MAX && k->chain % CKCI_TMA_BOX == 0;
     if (weight) {
-        good = good && ckci_tma_positions(&c->t[CKCI_OUT], &pitch) &&
+        good = good && ckci_even_positions(&c->t[CKCI_OUT], &pitch) &&
                ckci_tma_rows(c->t[CKCI_OUT].p, k->rows, positions, pitch, &t->box[0]) &&
                ckci_tma_read(c, positions, &t->box[1]);
         if (good && !k->o.partial && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t)) {
@@ -20050,15 +20042,14 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->turned = c->op == CKCONV_BWD_DATA;
     t->box[2].rows = CKCI_TMA_BOX;
     t->tiles = k->tiles_m * k->tiles_n;
-    t->work = (int32_t)(t->tiles * parts);
-    t->whole = m->shares ? (int32_t)ckci_tma_whole(device, t->tiles) : t->work;
+    const int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1);
+    t->whole = (int32_t)(m->shares ? ckci_tma_whole(device, t->tiles) : work);
     t->cluster = m->cluster > 1 ? m->cluster : 1;
-    t->workers = (int32_t)(m->cluster > 1 ? t->work : ckci_min(t->work, ckci_max(device->compute_units, 1)));
+    t->workers = (int32_t)(m->cluster > 1 ? work : m->shares ? units : ckci_min(work, units));
     t->steps = (int32_t)steps;
     t->by_steps = ckci_make_divisor(steps);
     if (m->shares) {
         const int64_t left = (t->tiles - t->whole) * steps;
-        t->workers = (int32_t)ckci_max(device->compute_units, 1);
         t->share = (int32_t)(left / t->workers);
         t->share_rest = (int32_t)(left % t->workers);
         t->slots = m->slots;
@@ -20071,7 +20062,6 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->by_blocks = ckci_make_divisor(t->blocks);
     t->by_taps[0] = ckci_make_divisor(c->filter[2]);
     t->by_taps[1] = ckci_make_divisor(c->filter[1]);
-    k->workers = t->workers;
     m->l.grid = t->workers;
     m->l.cluster = t->cluster;
     return CKCONV_OK;
@@ -20104,10 +20094,9 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
     const ckci_conv *c = &m->conv;
     int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
     int64_t side = ckci_matrix_side(device, m) * device->compute_units;
-    int64_t bytes = ckci_saturating_mul(2, ckci_count(&c->t[CKCI_IN]) + ckci_count(&c->t[CKCI_OUT]));
     memset(share, 0, sizeof *share);
     if (!ckci_matrix_grouped(device, m) || m->tile->form == CKCI_TILE_TMA || m->merge > 1 || m->whole ||
-        side < 1 || side > items || items > INT32_MAX || bytes > 32000000 ||
+        side < 1 || side > items || items > INT32_MAX || !ckci_matrix_cached(m) ||
         (c->c * c->filter[0] * c->filter[1] * c->filter[2]) % 4 != 0) {
         return 1e300;
     }

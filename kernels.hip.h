@@ -4066,6 +4066,19 @@ CKCI_K_FN void ckci_k_proxy_fence()
 #endif
 }
 
+/* NVIDIA: whole waves of COUNT threads meet at a barrier of that number, 0 being the block's: those of a
+   group of four waves, or all that multiply. */
+template <int COUNT> CKCI_K_FN void ckci_k_meet(int32_t barrier)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_some_meet(barrier, COUNT);
+#elif defined(__CUDA_ARCH__)
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(COUNT) : "memory");
+#else
+    (void)barrier;
+#endif
+}
+
 /* A barrier of a wave alone: what a lane wrote into LDS before it, the others of its wave see after. */
 CKCI_K_FN void ckci_k_wave_barrier()
 {
@@ -4834,17 +4847,6 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* All threads of a group of four waves. */
-    static CKCI_K_MEMBER void meet(int group)
-    {
-#if defined(__CUDA_ARCH__)
-        asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
-#else
-        (void)group;
-        __syncthreads();
-#endif
-    }
-
     /* Blocks of 8 x 8 numbers of two bytes between LDS and sums, as pairs of them lie in registers. */
     static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4])
     {
@@ -4914,7 +4916,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
         if (d) {
             const unsigned char *beside = d->p + (out - o.t.p);
-            meet(group); /* nobody reads what was there before */
+            ckci_k_meet<128>(1 + group); /* nobody reads what was there before */
             CKCI_K_UNROLL(8)
             for (int r = 0; r < N; r += 16) {
                 ckci_k_copy_from(own + r * 128, beside + 2 * (int64_t)places[r],
@@ -4922,7 +4924,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             }
             ckci_k_copies_end();
             ckci_k_copies_wait<0>();
-            meet(group);
+            ckci_k_meet<128>(1 + group);
         }
         shift +=
             rows_add(o) ? (DOWN == 2 ? 0 : group * N) + lane % 4 * 2 : from + thread / 32 * 16 + lane / 4;
@@ -4933,7 +4935,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         } else {
             blocks<2>(o, shift, d->dtype, to);
         }
-        meet(group);
+        ckci_k_meet<128>(1 + group);
         CKCI_K_UNROLL(8)
         for (int r = 0; r < N; r += 16) {
             const ckci_k_uint4 v = *(const ckci_k_uint4 *)(own + r * 128);
@@ -9329,17 +9331,6 @@ CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
                  "r"(parity)
                  : "memory");
     __syncwarp();
-#endif
-}
-
-/* All of COUNT threads, among which there are no others: of one group of four waves, or of all that
-   multiply. */
-template <int COUNT> CKCI_K_FN void ckci_k_meet(int32_t barrier)
-{
-#if defined(CKCI_SIMULATOR)
-    sim_some_meet(barrier, COUNT);
-#else
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(COUNT) : "memory");
 #endif
 }
 
@@ -19528,11 +19519,7 @@ template <class E, int P, int HELD> struct ckci_k_pair_group<E, ckci_k_mma_group
 
     CKCI_K_MEMBER void meet() const
     {
-#if defined(__CUDA_ARCH__)
-        asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
-#elif defined(CKCI_SIMULATOR)
-        sim_group_barrier(group);
-#endif
+        ckci_k_meet<128>(1 + group);
     }
 
     /* place.find(position, at): *at is where this thread's eight columns go, if anywhere. room: of all

@@ -536,7 +536,7 @@ static struct {
     uint32_t first;    /* number of its first block */
     int thread;        /* that runs */
     int runnable;      /* threads new or ready, but for the one that runs */
-    int at_barrier[SIM_CLUSTER], at_group[SIM_CLUSTER][SIM_BLOCK / 128], at_cluster, done;
+    int at_barrier[SIM_CLUSTER], at_cluster, done;
     int at_some[SIM_CLUSTER][16];   /* named barriers */
     uint64_t some[SIM_CLUSTER][16]; /* waves that are at them */
     int polls;                      /* waits for turns that were in vain, since something changed */
@@ -651,8 +651,8 @@ static inline void sim_enter(int thread)
     int at_wave = 0, at_barrier = sim_block.at_cluster;
     for (int block = 0; block < SIM_CLUSTER; block++) {
         at_barrier += sim_block.at_barrier[block];
-        for (int group = 0; group < SIM_BLOCK / 128; group++) {
-            at_barrier += sim_block.at_group[block][group];
+        for (int i = 0; i < 16; i++) {
+            at_barrier += sim_block.at_some[block][i];
         }
     }
     int first = sim_block.thread;
@@ -826,13 +826,6 @@ __attribute__((noinline, unused)) static void __syncthreads()
     sim_barrier(&sim_block.at_barrier[block], block * sim_block.block_threads, sim_block.block_threads);
 }
 
-/* bar.sync of 128 threads, those of one group of four waves. */
-__attribute__((noinline, unused)) static void sim_group_barrier(int group)
-{
-    const int block = sim_block.thread / sim_block.block_threads;
-    sim_barrier(&sim_block.at_group[block][group], block * sim_block.block_threads + group * 128, 128);
-}
-
 /* bar.sync of `count` threads, whole waves, whichever come. */
 __attribute__((noinline, unused)) static void sim_some_meet(int barrier, int count)
 {
@@ -849,6 +842,9 @@ __attribute__((noinline, unused)) static void sim_some_meet(int barrier, int cou
         sim_block.at_some[block][barrier] = 0;
         sim_block.some[block][barrier] = 0;
         sim_block.position = 0;
+        if (sim_order_of_threads == SIM_RANDOM) {
+            sim_shuffle_order();
+        }
     }
     sim_wait();
 }
@@ -1637,7 +1633,6 @@ static inline void sim_run_block()
     }
     sim_block.runnable = threads;
     memset(sim_block.at_barrier, 0, sizeof sim_block.at_barrier);
-    memset(sim_block.at_group, 0, sizeof sim_block.at_group);
     memset(sim_block.at_some, 0, sizeof sim_block.at_some);
     memset(sim_block.some, 0, sizeof sim_block.some);
     sim_block.at_cluster = sim_block.done = sim_block.position = 0;

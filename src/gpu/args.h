@@ -323,13 +323,13 @@ typedef struct ckci_gpu_box {
     int32_t low[3], high[3], step[3];
 } ckci_gpu_box;
 
-/* A convolution whose tiles the TMA brings: kernels/matrix/tma.h. conv: the same for fragments. map: what the
-   TMA has of the boxes, made when it is launched. */
+/* A convolution whose tiles the TMA brings: kernels/matrix/tma.h. map: what the TMA has of the boxes, made
+   when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
     /* rows' operand, columns', what is written (rank 0: by threads; stride[1]: from row to row) */
     ckci_gpu_box box[3];
-    int32_t tiles, work, workers; /* tiles of one part, of all; blocks that take them in turns */
+    int32_t tiles, workers; /* tiles of one part; blocks that take those of all parts in turns */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t share, share_rest;    /* steps of a block; blocks with one more; 0, 0: none are shared */

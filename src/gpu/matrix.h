@@ -573,6 +573,13 @@ CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
     return good && (o->t.dtype == CKCONV_F16 || o->t.dtype == CKCONV_BF16);
 }
 
+/* bwd_weight: does the L2 cache keep both tensors, so that blocks may be at different positions at a time? */
+CKCI_FN int ckci_matrix_cached(const ckci_matrix *m)
+{
+    const ckci_conv *c = &m->conv;
+    return ckci_saturating_mul(2, ckci_count(&c->t[CKCI_IN]) + ckci_count(&c->t[CKCI_OUT])) <= 32000000;
+}
+
 /* Tiles that blocks of the TMA take whole, where they share the steps of others: of those there are between
    one and two rounds, so that few have sums from more than two blocks. */
 CKCI_FN int64_t ckci_tma_whole(const ckconv_device *device, int64_t tiles)
@@ -590,18 +597,11 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
     const int64_t all = (tiles - whole) * steps, share = ckci_max(ckci_ceil_div(all, units), 1);
     const int64_t others = share < steps ? ckci_ceil_div(steps, share) : 1; /* that have a part of a tile */
     const double size = (double)m->tile->rows * m->tile->columns;
-    const ckci_gpu_conv *k = &m->l.a.conv;
-    double read = 0;
-    int share_fits = 1;
     if (tiles % units == 0 || all / units < 4 || others > 3 || all > INT32_MAX) {
         return 1e300;
     }
-    if (m->conv.op == CKCONV_BWD_WEIGHT) { /* blocks are at different positions */
-        read = 2. * (double)(k->n * k->a.len[3] * k->a.len[4] * k->a.len[5] * k->rows) +
-               2. * (double)(k->n * k->b.len[3] * k->b.len[4] * k->b.len[5] * k->red);
-        share_fits = ckci_min(steps, share) * CKCI_TMA_BOX <= CKCI_SUM_WHOLE;
-    }
-    if (read > 32e6 || !share_fits) { /* more than the L2 cache keeps, or a sum of too many */
+    if (m->conv.op == CKCONV_BWD_WEIGHT &&
+        (!ckci_matrix_cached(m) || ckci_min(steps, share) * CKCI_TMA_BOX > CKCI_SUM_WHOLE)) {
         return 1e300;
     }
     const ckci_rates rates = ckci_device_rates(device, m->type);
@@ -614,8 +614,9 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
 }
 
 /* Blocks of a cluster that have parts of a tile each, two or four, if that takes less time: where all
-   clusters run at a time and the TMA stores what they add. Pairs fill all units; fours stay among those that
-   share a part of the chip, 14 to 18, so that up to two of them are lost in each of eight parts. */
+   clusters run at a time and the TMA stores what they add. Pairs fill all units; fours stay among the units
+   that share a part of the chip, 14 to 18, where two of 16 may be left over (H200: 32 fours of 132 units do
+   not run at a time). */
 CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int64_t tiles, int64_t steps,
                                double *cost)
 {
@@ -626,7 +627,7 @@ CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int6
         const int64_t part = ckci_ceil_div(steps, blocks);
         const double time = (1700 + 1000) * rates.round + size * .06 * rates.bytes +
                             (double)part * ckci_tma_step(device, m) + size * .06 * rates.bytes;
-        const int64_t room = device->compute_units / blocks - (blocks > 2 ? 5 : 0);
+        const int64_t units = device->compute_units, room = (blocks > 2 ? units - units / 8 : units) / blocks;
         if (time < *cost && tiles <= room && part >= 2 &&
             (!weight || part * CKCI_TMA_BOX <= CKCI_SUM_WHOLE)) {
             m->cluster = blocks;
@@ -685,9 +686,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
-        once = 1300 * rates.round + size * .038 * rates.bytes;
-        once *= m->l.a.conv.phases > 1 ? 1 : 1.5; /* H200; strided bwd_data: H100 */
-        once += m->l.a.conv.stream ? 0 : 2500 * rates.round;
+        once = (m->l.a.conv.stream ? 1300 : 3800) * rates.round + area * .038 * rates.bytes;
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);

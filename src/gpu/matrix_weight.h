@@ -29,10 +29,9 @@ CKCI_FN double ckci_matrix_share(const ckconv_device *device, const ckci_matrix 
     const ckci_conv *c = &m->conv;
     int64_t steps = ckci_ceil_div(positions, 64), items = ckci_saturating_mul(tiles, steps);
     int64_t side = ckci_matrix_side(device, m) * device->compute_units;
-    int64_t bytes = ckci_saturating_mul(2, ckci_count(&c->t[CKCI_IN]) + ckci_count(&c->t[CKCI_OUT]));
     memset(share, 0, sizeof *share);
     if (!ckci_matrix_grouped(device, m) || m->tile->form == CKCI_TILE_TMA || m->merge > 1 || m->whole ||
-        side < 1 || side > items || items > INT32_MAX || bytes > 32000000 ||
+        side < 1 || side > items || items > INT32_MAX || !ckci_matrix_cached(m) ||
         (c->c * c->filter[0] * c->filter[1] * c->filter[2]) % 4 != 0) {
         return 1e300;
     }

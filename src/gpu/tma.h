@@ -50,13 +50,6 @@ CKCI_FN int ckci_tma_weights(const ckci_tensor *w, int inner, ckci_gpu_box *b)
            ckci_tma_dimension(w->len[3 - inner], w->stride[3 - inner], b);
 }
 
-/* Do all positions of t, its batch included, follow each other at one distance? */
-CKCI_FN int ckci_tma_positions(const ckci_tensor *t, int64_t *pitch)
-{
-    *pitch = t->len[2];
-    return ckci_even_positions(t, pitch);
-}
-
 /* Pixels that positions of c read; each axis that takes part shortens how far taps and padding may reach. */
 CKCI_FN int ckci_tma_pixels(const ckci_conv *c, ckci_gpu_box *b)
 {
@@ -91,7 +84,7 @@ CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b
 {
     const ckci_tensor *t = &c->t[c->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
     int64_t pitch;
-    return ckci_pointwise(c) && ckci_tma_positions(t, &pitch)
+    return ckci_pointwise(c) && ckci_even_positions(t, &pitch)
                ? ckci_tma_rows(t->p, t->len[2], positions, pitch, b)
                : ckci_tma_pixels(c, b);
 }
@@ -117,7 +110,7 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
 {
     const ckci_tensor *t = &k->o.t;
     int64_t pitch;
-    int good = ckci_tma_epilogue(&k->o, 0) && t->stride[2] == 1 && ckci_tma_positions(t, &pitch);
+    int good = ckci_tma_epilogue(&k->o, 0) && t->stride[2] == 1 && ckci_even_positions(t, &pitch);
     if (good && !ckci_tma_rows(t->p, k->columns, positions, pitch, b)) {
         memset(b, 0, sizeof *b);
         b->p = t->p;
@@ -147,7 +140,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     int good = c->g == 1 && k->phases == 1 && k->merge == 0 && positions <= INT32_MAX / 2 && steps > 0 &&
                ckci_saturating_mul(steps, parts + 1) <= INT32_MAX && k->chain % CKCI_TMA_BOX == 0;
     if (weight) {
-        good = good && ckci_tma_positions(&c->t[CKCI_OUT], &pitch) &&
+        good = good && ckci_even_positions(&c->t[CKCI_OUT], &pitch) &&
                ckci_tma_rows(c->t[CKCI_OUT].p, k->rows, positions, pitch, &t->box[0]) &&
                ckci_tma_read(c, positions, &t->box[1]);
         if (good && !k->o.partial && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t)) {
@@ -176,15 +169,14 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->turned = c->op == CKCONV_BWD_DATA;
     t->box[2].rows = CKCI_TMA_BOX;
     t->tiles = k->tiles_m * k->tiles_n;
-    t->work = (int32_t)(t->tiles * parts);
-    t->whole = m->shares ? (int32_t)ckci_tma_whole(device, t->tiles) : t->work;
+    const int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1);
+    t->whole = (int32_t)(m->shares ? ckci_tma_whole(device, t->tiles) : work);
     t->cluster = m->cluster > 1 ? m->cluster : 1;
-    t->workers = (int32_t)(m->cluster > 1 ? t->work : ckci_min(t->work, ckci_max(device->compute_units, 1)));
+    t->workers = (int32_t)(m->cluster > 1 ? work : m->shares ? units : ckci_min(work, units));
     t->steps = (int32_t)steps;
     t->by_steps = ckci_make_divisor(steps);
     if (m->shares) {
         const int64_t left = (t->tiles - t->whole) * steps;
-        t->workers = (int32_t)ckci_max(device->compute_units, 1);
         t->share = (int32_t)(left / t->workers);
         t->share_rest = (int32_t)(left % t->workers);
         t->slots = m->slots;
@@ -197,7 +189,6 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->by_blocks = ckci_make_divisor(t->blocks);
     t->by_taps[0] = ckci_make_divisor(c->filter[2]);
     t->by_taps[1] = ckci_make_divisor(c->filter[1]);
-    k->workers = t->workers;
     m->l.grid = t->workers;
     m->l.cluster = t->cluster;
     return CKCONV_OK;

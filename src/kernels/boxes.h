@@ -68,17 +68,6 @@ CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
 #endif
 }
 
-/* All of COUNT threads, among which there are no others: of one group of four waves, or of all that
-   multiply. */
-template <int COUNT> CKCI_K_FN void ckci_k_meet(int32_t barrier)
-{
-#if defined(CKCI_SIMULATOR)
-    sim_some_meet(barrier, COUNT);
-#else
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(COUNT) : "memory");
-#endif
-}
-
 #if defined(CKCI_SIMULATOR)
 /* Row r of a box, from NULL: outside. */
 CKCI_K_FN void ckci_k_box_row(const ckci_gpu_box &b, unsigned char *to, int r, const unsigned char *from,

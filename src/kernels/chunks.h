@@ -95,6 +95,19 @@ CKCI_K_FN void ckci_k_proxy_fence()
 #endif
 }
 
+/* NVIDIA: whole waves of COUNT threads meet at a barrier of that number, 0 being the block's: those of a
+   group of four waves, or all that multiply. */
+template <int COUNT> CKCI_K_FN void ckci_k_meet(int32_t barrier)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_some_meet(barrier, COUNT);
+#elif defined(__CUDA_ARCH__)
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(COUNT) : "memory");
+#else
+    (void)barrier;
+#endif
+}
+
 /* A barrier of a wave alone: what a lane wrote into LDS before it, the others of its wave see after. */
 CKCI_K_FN void ckci_k_wave_barrier()
 {

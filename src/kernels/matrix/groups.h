@@ -226,17 +226,6 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* All threads of a group of four waves. */
-    static CKCI_K_MEMBER void meet(int group)
-    {
-#if defined(__CUDA_ARCH__)
-        asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
-#else
-        (void)group;
-        __syncthreads();
-#endif
-    }
-
     /* Blocks of 8 x 8 numbers of two bytes between LDS and sums, as pairs of them lie in registers. */
     static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4])
     {
@@ -306,7 +295,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
         if (d) {
             const unsigned char *beside = d->p + (out - o.t.p);
-            meet(group); /* nobody reads what was there before */
+            ckci_k_meet<128>(1 + group); /* nobody reads what was there before */
             CKCI_K_UNROLL(8)
             for (int r = 0; r < N; r += 16) {
                 ckci_k_copy_from(own + r * 128, beside + 2 * (int64_t)places[r],
@@ -314,7 +303,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             }
             ckci_k_copies_end();
             ckci_k_copies_wait<0>();
-            meet(group);
+            ckci_k_meet<128>(1 + group);
         }
         shift +=
             rows_add(o) ? (DOWN == 2 ? 0 : group * N) + lane % 4 * 2 : from + thread / 32 * 16 + lane / 4;
@@ -325,7 +314,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         } else {
             blocks<2>(o, shift, d->dtype, to);
         }
-        meet(group);
+        ckci_k_meet<128>(1 + group);
         CKCI_K_UNROLL(8)
         for (int r = 0; r < N; r += 16) {
             const ckci_k_uint4 v = *(const ckci_k_uint4 *)(own + r * 128);

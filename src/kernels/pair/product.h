@@ -417,11 +417,7 @@ template <class E, int P, int HELD> struct ckci_k_pair_group<E, ckci_k_mma_group
 
     CKCI_K_MEMBER void meet() const
     {
-#if defined(__CUDA_ARCH__)
-        asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
-#elif defined(CKCI_SIMULATOR)
-        sim_group_barrier(group);
-#endif
+        ckci_k_meet<128>(1 + group);
     }
 
     /* place.find(position, at): *at is where this thread's eight columns go, if anywhere. room: of all
