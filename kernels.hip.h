@@ -9949,21 +9949,23 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     /* What D tensors of one number a channel add to a group's columns, to LDS. */
     CKCI_K_MEMBER void prepare(int32_t column)
     {
-        const ckci_gpu_target &o = p.conv.o;
-        if (WEIGHT || o.form != CKCI_FORM_LINEAR || o.partial) {
-            return;
-        }
-        CKCI_K_UNROLL(2)
-        for (int32_t i = (int32_t)threadIdx.x % 128; i < BN; i += 128) {
-            const int64_t channel = (int64_t)column * BN + i;
-            float shift = 0;
-            for (int32_t d = 0; d < o.adds && channel < p.conv.columns; d++) {
-                float more = 0;
-                const ckci_gpu_extra &v = o.d[d];
-                ckci_k_load_number(v.dtype, v.p + channel * v.stride[2] * ckci_k_size(v.dtype), more);
-                shift = fmaf(o.beta, more, shift);
+        if constexpr (!WEIGHT) {
+            const ckci_gpu_target &o = p.conv.o;
+            if (o.form != CKCI_FORM_LINEAR || o.partial) {
+                return;
             }
-            m.vector[group * BN + i] = shift;
+            CKCI_K_UNROLL(2)
+            for (int32_t i = (int32_t)threadIdx.x % 128; i < BN; i += 128) {
+                const int64_t channel = (int64_t)column * BN + i;
+                float shift = 0;
+                for (int32_t d = 0; d < o.adds && channel < p.conv.columns; d++) {
+                    float more = 0;
+                    const ckci_gpu_extra &v = o.d[d];
+                    ckci_k_load_number(v.dtype, v.p + channel * v.stride[2] * ckci_k_size(v.dtype), more);
+                    shift = fmaf(o.beta, more, shift);
+                }
+                m.vector[group * BN + i] = shift;
+            }
         }
     }
 
