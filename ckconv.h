@@ -810,6 +810,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ACROSS_A
 #pragma push_macro("ACROSS_B")
 #undef ACROSS_B
+#pragma push_macro("ACROSS_M")
+#undef ACROSS_M
+#pragma push_macro("ACROSS_N")
+#undef ACROSS_N
 #pragma push_macro("ACROSS_STRIPS")
 #undef ACROSS_STRIPS
 #pragma push_macro("ADD")
@@ -1188,6 +1192,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef NARROW
 #pragma push_macro("NEEDED")
 #undef NEEDED
+#pragma push_macro("NI")
+#undef NI
 #pragma push_macro("NONE")
 #undef NONE
 #pragma push_macro("NORM")
@@ -3105,9 +3111,9 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables *
    beside them, bytes of what else a block has there. */
 #define CKCI_TMA_STAGES(ROWS) ((232448 - CKCI_TMA_TABLES) / 128 / (ROWS))
 /* bytes of a block's sums, and of its sums of rows, that another finishes */
-#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + (ROWS)*32)
+#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + ((ROWS) < 128 ? 128 : (ROWS)) * 32)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
-enum { CKCI_TMA_TABLES = 25600, CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
+enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -3710,6 +3716,11 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     M(X, 256, 128, 2, 3, 4, .905, .95, .93, .97, 1.13, 1.15)                                                 \
     M(X, 128, 128, 3, 4, 1, 1, 1.3, 1.07, 1.35, 1.2, 1.8)
 
+/* The same with 64 channels on one side: rows and columns are those of fwd and bwd_data, and columns and rows
+   of bwd_weight's tile. (Reckoned from what a step reads of LDS.) */
+#define CKCI_TMA_NARROW_TILES(M, X)                                                                          \
+    M(X, 256, 64, 1, 2, 4, 1.1, 1.25, 1.1, 1.25, 1.3, 1.4)
+
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
 #define CKCI_CDNA_TILES(M, X)                                                                                \
@@ -3781,6 +3792,13 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
       ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
     X(matrix_tma_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
       ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, ROWS, COLUMNS>)
+#define CKCI_TMA_NARROW_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, ...)                                   \
+    X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
+      ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
+    X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
+      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
+    X(matrix_tma_weight_##COLUMNS##x##ROWS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
+      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, COLUMNS, ROWS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
       ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
@@ -3811,6 +3829,7 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
     CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     CKCI_TMA_TILES(CKCI_TMA_KERNELS, X)                                                                      \
+    CKCI_TMA_NARROW_TILES(CKCI_TMA_NARROW_KERNELS, X)                                                        \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
@@ -18625,7 +18644,8 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         m->cluster = 0;
     }
     if (k->phases != 1 || k->columns % 8 != 0 || m->type == CKCONV_I8 || m->type == CKCONV_F64 ||
-        tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX) {
+        tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX ||
+        (tma && m->tile->columns == CKCI_TMA_BOX)) { /* whose sums lie across */
         return;
     }
     k->stream = 0;
@@ -22947,6 +22967,11 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, F_SLOW, F_PIXELS)                         \
     CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)               \
     CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, ROWS, COLUMNS, W_SLOW, W_PIXELS)
+#define CKCI_MMA_TMA_NARROW(X, ROWS, COLUMNS, PART, BACK, WEIGHT, F_SLOW, F_PIXELS, B_SLOW, B_PIXELS, W_SLOW,   \
+                            W_PIXELS)                                                                        \
+    CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, F_SLOW, F_PIXELS)                         \
+    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)               \
+    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, COLUMNS, ROWS, W_SLOW, W_PIXELS)
 #define CKCI_MMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MMA, mma, tf32, __VA_ARGS__)
 #define CKCI_MMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MMA, mma, __VA_ARGS__)
@@ -23039,6 +23064,7 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_GATHER_TILES(CKCI_MMA_GATHER, X)                                                                    \
     CKCI_WEIGHT_TILES(CKCI_MMA_WEIGHT, X)                                                                    \
     CKCI_TMA_TILES(CKCI_MMA_TMA, X)                                                                          \
+    CKCI_TMA_NARROW_TILES(CKCI_MMA_TMA_NARROW, X)                                                            \
     CKCI_WHOLE_TILES(CKCI_MMA_WHOLE, X)                                                                      \
     CKCI_SINGLE_TILES(CKCI_MMA_SINGLE, X)                                                                    \
     CKCI_DOUBLE_TILES(CKCI_MMA_DOUBLE, X)                                                                    \
@@ -25959,6 +25985,9 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_TMA_DONE
 #undef CKCI_TMA_SLOT
 #undef CKCI_TMA_TILES
+#undef CKCI_TMA_NARROW_TILES
+#undef CKCI_TMA_NARROW_KERNELS
+#undef CKCI_MMA_TMA_NARROW
 #undef CKCI_TMA_KERNELS
 #undef CKCI_TMA_ROW
 #undef CKCI_MMA_TMA
@@ -26220,6 +26249,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ACROSS")
 #pragma pop_macro("ACROSS_A")
 #pragma pop_macro("ACROSS_B")
+#pragma pop_macro("ACROSS_M")
+#pragma pop_macro("ACROSS_N")
 #pragma pop_macro("ACROSS_STRIPS")
 #pragma pop_macro("ADD")
 #pragma pop_macro("ADDS")
@@ -26409,6 +26440,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("N1")
 #pragma pop_macro("NARROW")
 #pragma pop_macro("NEEDED")
+#pragma pop_macro("NI")
 #pragma pop_macro("NONE")
 #pragma pop_macro("NORM")
 #pragma pop_macro("NORM_F64")

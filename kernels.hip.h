@@ -9460,10 +9460,22 @@ CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from
 #endif
 }
 
-CKCI_K_FN void ckci_k_boxes_read()
+/* All that this thread stores are read but COUNT. */
+template <int COUNT> CKCI_K_FN void ckci_k_boxes_read()
 {
 #if defined(__CUDA_ARCH__)
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(COUNT) : "memory");
+#endif
+}
+
+/* Boxes of p.box[which] will be moved: the TMA reads what it has to know of them. */
+CKCI_K_FN void ckci_k_box_known(const ckci_gpu_tma &p, int32_t which)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("prefetch.tensormap [%0];" ::"l"(p.map[which]) : "memory");
+#else
+    (void)p;
+    (void)which;
 #endif
 }
 
@@ -9564,7 +9576,8 @@ template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a tap,
   taps first; GATHER reads weights along these channels, BACK across them. bwd_weight: rows are output
   channels, columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the
-  tile's rows as theirs.
+  tile's rows as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns
+  would wait for LDS.
 */
 enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
 
@@ -9645,22 +9658,27 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         WEIGHT = KIND == CKCI_K_TMA_WEIGHT,
         ACROSS_A = WEIGHT, /* rows of an operand in LDS are places of the reduction */
         ACROSS_B = KIND != CKCI_K_TMA_GATHER,
+        TURNED = !WEIGHT && BN == CKCI_TMA_BOX, /* the tile's columns are the instruction's rows */
+        APART = TURNED || BM == CKCI_TMA_BOX,   /* groups part the instruction's columns, not its rows */
         STAGES = CKCI_TMA_STAGES(BM + BN),
         SECOND = BM * 128, /* the second operand in a stage */
         STAGE = (BM + BN) * 128,
-        MI = BM / 128, /* instructions of a group along rows */
+        MI = APART ? 1 : BM / 128, /* instructions of a group along their rows */
+        NI = TURNED ? BM / 2 : APART ? BN / 2 : BN, /* columns of an instruction */
+        SLABS = NI / CKCI_TMA_BOX,
         SLABS_A = BM / CKCI_TMA_BOX,
         SLABS_B = BN / CKCI_TMA_BOX,
         BOXES_A = ACROSS_A ? +SLABS_A : 1, /* of a stage */
         BOXES_B = ACROSS_B ? +SLABS_B : 1,
+        STRIPS = WEIGHT ? 1 : 2, /* of a group: one is read while the other is filled */
         VECTOR = WEIGHT ? 8 * BM : 2 * BN
     };
-    static_assert(BM % 128 == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
+    static_assert(BM % (APART ? 64 : 128) == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
                   "boxes of 256 rows at most");
 
     struct lds {
         alignas(1024) unsigned char stages[STAGES * STAGE];
-        alignas(1024) unsigned char strip[2][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
+        alignas(1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
         float vector[VECTOR]; /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
         uint64_t full[STAGES];  /* what a stage is to hold has come */
         uint64_t empty[STAGES]; /* eight waves are done with it */
@@ -9822,8 +9840,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     const ckci_gpu_tma &p;
     lds &m;
     int32_t group; /* the same for all of a wave */
+    int32_t filled; /* the strip that was filled last */
     turn now;
-    alignas(16) float sum[MI][BN / 2], row_sum[SLABS_A][2];
+    alignas(16) float sum[MI][NI / 2], row_sum[SLABS_A + SLABS_A % 2][2];
 
     CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room) : p(args), m(room)
     {
@@ -9831,6 +9850,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #if defined(__CUDA_ARCH__)
         group = __shfl_sync(0xffffffffu, group, 0); /* so that compilers see it */
 #endif
+        filled = 0;
         now = {0, 0};
     }
 
@@ -9844,12 +9864,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         CKCI_K_UNROLL(4)
         for (int i = 0; i < MI; i++) {
             CKCI_K_UNROLL(128)
-            for (int j = 0; j < BN / 2; j++) {
+            for (int j = 0; j < NI / 2; j++) {
                 sum[i][j] = 0;
             }
         }
         CKCI_K_UNROLL(4)
-        for (int i = 0; i < SLABS_A; i++) {
+        for (int i = 0; i < SLABS_A + SLABS_A % 2; i++) {
             row_sum[i][0] = row_sum[i][1] = 0;
         }
     }
@@ -9861,7 +9881,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         CKCI_K_UNROLL(2)
         for (int i = 0; i < MI; i++) {
             CKCI_K_UNROLL(4)
-            for (int j = 0; j < BN / 2; j += 32) {
+            for (int j = 0; j < NI / 2; j += 32) {
                 asm volatile("" : CKCI_K_SUM32(sum[i], j)::"memory");
             }
         }
@@ -9886,6 +9906,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     template <class T> CKCI_K_MEMBER void multiply()
     {
+        enum { ACROSS_M = TURNED ? ACROSS_B : ACROSS_A, ACROSS_N = TURNED ? ACROSS_A : ACROSS_B };
         const int32_t at = now.stage * STAGE;
 #if defined(__CUDA_ARCH__)
         const uint32_t start =
@@ -9894,15 +9915,17 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #endif
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            const int32_t a = at + group * MI * CKCI_TMA_BOX_BYTES + (ACROSS_A ? i * 2048 : i * 32);
-            const int32_t b = at + SECOND + (ACROSS_B ? i * 2048 : i * 32);
+            const int32_t a = at + (TURNED ? +SECOND : 0) + (APART ? 0 : group * MI * CKCI_TMA_BOX_BYTES) +
+                              (ACROSS_M ? i * 2048 : i * 32);
+            const int32_t b = at + (TURNED ? 0 : +SECOND) + (APART ? group * SLABS * CKCI_TMA_BOX_BYTES : 0) +
+                              (ACROSS_N ? i * 2048 : i * 32);
             CKCI_K_UNROLL(2)
             for (int j = 0; j < MI; j++) {
 #if defined(CKCI_SIMULATOR)
-                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * CKCI_TMA_BOX_BYTES, m.stages + b, BN,
-                                      ACROSS_A, ACROSS_B);
+                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * CKCI_TMA_BOX_BYTES, m.stages + b, NI,
+                                      ACROSS_M, ACROSS_N);
 #else
-                ckci_k_multiply_groups<T, BN, ACROSS_A, ACROSS_B>(
+                ckci_k_multiply_groups<T, NI, ACROSS_M, ACROSS_N>(
                     sum[j], ckci_k_describe((start + (uint32_t)(a + j * CKCI_TMA_BOX_BYTES)) >> 4),
                     ckci_k_describe((start + (uint32_t)b) >> 4));
 #endif
@@ -9985,18 +10008,29 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     };
 
+    /* Where a group's j-th 64 columns (TURNED: rows) and i-th 64 rows are, among rows and 64s of columns. */
+    CKCI_K_MEMBER int32_t row_of(const ckci_k_tma_pieces &s, int32_t i, int32_t j) const
+    {
+        return s.row * BM + (TURNED ? group * SLABS + j : APART ? 0 : group * MI + i) * 64;
+    }
+
+    CKCI_K_MEMBER int32_t column_of(const ckci_k_tma_pieces &s, int32_t j) const
+    {
+        return s.column * SLABS_B + (TURNED ? 0 : APART ? group * SLABS + j : j);
+    }
+
     /* Sums as f32 to [part][row][column]; more: added to what is there. Four lanes fill a sector. */
     CKCI_K_MEMBER void finish_parts(const ckci_k_tma_pieces &s, bool more)
     {
         const ckci_gpu_conv &c = p.conv;
         const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
         CKCI_K_UNROLL(4)
-        for (int j = 0; j < SLABS_B; j++) {
-            const columns b(p, s.column * SLABS_B + j);
+        for (int j = 0; j < SLABS; j++) {
+            const columns b(p, column_of(s, j));
             const int32_t column = lane() % 4 * 2;
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
-                const int32_t row = s.row * BM + (group * MI + i) * 64 + wave * 16 + lane() / 4;
+                const int32_t row = row_of(s, i, j) + wave * 16 + lane() / 4;
                 float *to = (float *)c.o.partial + ((int64_t)s.part * c.rows + row) * c.columns +
                             (WEIGHT ? b.tap * c.red : 0) + b.first + column;
                 CKCI_K_UNROLL(2)
@@ -10022,12 +10056,23 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4])
     {
 #if defined(CKCI_SIMULATOR)
-        sim_stmatrix_x4(to, two);
+        if constexpr (TURNED) {
+            sim_stmatrix_x4_trans(to, two);
+        } else {
+            sim_stmatrix_x4(to, two);
+        }
 #else
-        asm volatile(
-            "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),
-            "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
-            : "memory");
+#define CKCI_K_PUT(TURN)                                                                                     \
+    asm volatile("stmatrix.sync.aligned.m8n8.x4" TURN ".shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(           \
+                     ckci_k_lds_address(to)),                                                                \
+                 "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])                                          \
+                 : "memory")
+        if constexpr (TURNED) {
+            CKCI_K_PUT(".trans");
+        } else {
+            CKCI_K_PUT("");
+        }
+#undef CKCI_K_PUT
 #endif
     }
 
@@ -10035,22 +10080,25 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     template <int LINEAR> CKCI_K_MEMBER void round(const float *d, const float *shift)
     {
         const ckci_gpu_target &o = p.conv.o;
-        const int32_t wave = (int32_t)threadIdx.x % 128 / 32, row = wave * 16 + lane() % 16;
+        const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
         CKCI_K_UNROLL(4)
-        for (int q = 0; q < 4; q++) { /* 16 columns each */
+        for (int q = 0; q < 4; q++) { /* 16 of the instruction's columns each */
+            const int32_t row = TURNED ? q * 16 + lane() / 16 * 8 + lane() % 8 : wave * 16 + lane() % 16;
+            const int32_t chunk = TURNED ? wave * 2 + lane() / 8 % 2 : q * 2 + lane() / 16;
             uint32_t two[4];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
                 float x[2] = {d[q * 8 + i * 2], d[q * 8 + i * 2 + 1]};
                 if constexpr (LINEAR) {
-                    const float *more = shift + q * 16 + i / 2 * 8 + lane() % 4 * 2;
+                    const float *more = shift + (TURNED ? wave * 16 + i % 2 * 8 + lane() / 4
+                                                        : q * 16 + i / 2 * 8 + lane() % 4 * 2);
                     x[0] = fmaf(o.alpha, x[0], more[0]);
-                    x[1] = fmaf(o.alpha, x[1], more[1]);
+                    x[1] = fmaf(o.alpha, x[1], more[!TURNED]);
                     ckci_k_limit(o, x);
                 }
                 two[i] = ckci_k_two(o.t.dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
             }
-            put_blocks(m.strip[group] + ckci_k_spot<128>(row, q * 2 + lane() / 16), two);
+            put_blocks(m.strip[group][filled] + ckci_k_spot<128>(row, chunk), two);
         }
     }
 
@@ -10063,29 +10111,31 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             const int32_t r = e / 32, word = e % 32;
             if (row + r < p.conv.rows && 2 * word < b.count) {
                 *(uint32_t *)(uintptr_t)(o.p + 2 * ((row + r) * o.stride[1] + b.first + 2 * word)) =
-                    *(const uint32_t *)(m.strip[group] + ckci_k_spot<128>(r, word / 4) + word % 4 * 4);
+                    *(const uint32_t *)(m.strip[group][filled] + ckci_k_spot<128>(r, word / 4) +
+                                        word % 4 * 4);
             }
         }
     }
 
-    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of its strip. */
+    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of a strip. */
     CKCI_K_MEMBER void finish_box(const ckci_k_tma_pieces &s, int32_t i, int32_t j, const float *d)
     {
         const ckci_gpu_target &o = p.conv.o;
-        const columns b(p, s.column * SLABS_B + j);
-        const int32_t row = s.row * BM + (group * MI + i) * 64;
+        const columns b(p, column_of(s, j));
+        const int32_t row = row_of(s, i, j);
         const bool first = threadIdx.x % 128 == 0;
         if (b.count <= 0 || row >= p.conv.rows) {
             return;
         }
         if (first) {
-            ckci_k_boxes_read();
+            ckci_k_boxes_read<STRIPS - 1>();
         }
+        filled = STRIPS - 1 - filled;
         ckci_k_meet<128>(1 + group);
         if (WEIGHT || o.form == CKCI_FORM_STORE) {
             round<0>(d, nullptr);
         } else {
-            round<1>(d, m.vector + group * BN + j * CKCI_TMA_BOX);
+            round<1>(d, m.vector + group * BN + (TURNED ? 0 : j * CKCI_TMA_BOX));
         }
         ckci_k_proxy_fence();
         ckci_k_meet<128>(1 + group);
@@ -10093,14 +10143,14 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             finish_rows_of(row, b);
         } else if (first) {
             const ckci_k_corner at = {b.first, WEIGHT && p.taps > 1 ? b.tap : row, row, 0, 0, 0, 0, 0};
-            ckci_k_box_store(p, m.strip[group], at);
+            ckci_k_box_store(p, m.strip[group][filled], at);
         }
     }
 
     CKCI_K_MEMBER void finish(const ckci_k_tma_pieces &s)
     {
         CKCI_K_UNROLL(4)
-        for (int j = 0; j < SLABS_B; j++) {
+        for (int j = 0; j < SLABS; j++) {
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
                 finish_box(s, i, j, sum[i] + j * 32);
@@ -10117,13 +10167,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         CKCI_K_UNROLL(2)
         for (int i = 0; i < MI; i++) {
             CKCI_K_UNROLL(32)
-            for (int j = 0; j < BN / 8; j++) {
-                own[(i * (BN / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
+            for (int j = 0; j < NI / 8; j++) {
+                own[(i * (NI / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
             }
         }
         ckci_k_cluster_barrier();
         CKCI_K_UNROLL(1)
-        for (int32_t box = s.part; box < MI * SLABS_B; box += p.cluster) {
+        for (int32_t box = s.part; box < MI * SLABS; box += p.cluster) {
             float d[32];
             CKCI_K_UNROLL(32)
             for (int j = 0; j < 32; j++) {
@@ -10140,7 +10190,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                     d[4 * j + 3] += ckci_k_float(v.w);
                 }
             }
-            finish_box(s, box / SLABS_B, box % SLABS_B, d);
+            finish_box(s, box / SLABS, box % SLABS, d);
         }
         ckci_k_cluster_barrier(); /* nobody reads this block's any more */
     }
@@ -10195,14 +10245,14 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         CKCI_K_UNROLL(2)
         for (int i = 0; i < MI; i++) {
             CKCI_K_UNROLL(32)
-            for (int j = 0; j < BN / 8; j++) {
-                to[(i * (BN / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
+            for (int j = 0; j < NI / 8; j++) {
+                to[(i * (NI / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
             }
         }
         if constexpr (WEIGHT) {
             CKCI_K_UNROLL(2)
-            for (int i = 0; i < SLABS_A / 2; i++) {
-                to[(MI * (BN / 8) + i) * 256] = *(const ckci_k_uint4 *)&row_sum[2 * i][0];
+            for (int i = 0; i < (SLABS_A + 1) / 2; i++) {
+                to[(MI * (NI / 8) + i) * 256] = *(const ckci_k_uint4 *)&row_sum[2 * i][0];
             }
         }
         ckci_k_publish<128>(done((int32_t)blockIdx.x), 1 + group);
@@ -10222,8 +10272,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
                 CKCI_K_UNROLL(32)
-                for (int j = 0; j < BN / 8; j++) {
-                    const ckci_k_uint4 v = ckci_k_load_others(from + (i * (BN / 8) + j) * 256);
+                for (int j = 0; j < NI / 8; j++) {
+                    const ckci_k_uint4 v = ckci_k_load_others(from + (i * (NI / 8) + j) * 256);
                     sum[i][4 * j] += ckci_k_float(v.x);
                     sum[i][4 * j + 1] += ckci_k_float(v.y);
                     sum[i][4 * j + 2] += ckci_k_float(v.z);
@@ -10232,8 +10282,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             }
             if constexpr (WEIGHT) {
                 CKCI_K_UNROLL(2)
-                for (int i = 0; i < SLABS_A / 2; i++) {
-                    const ckci_k_uint4 v = ckci_k_load_others(from + (MI * (BN / 8) + i) * 256);
+                for (int i = 0; i < (SLABS_A + 1) / 2; i++) {
+                    const ckci_k_uint4 v = ckci_k_load_others(from + (MI * (NI / 8) + i) * 256);
                     row_sum[2 * i][0] += ckci_k_float(v.x);
                     row_sum[2 * i][1] += ckci_k_float(v.y);
                     row_sum[2 * i + 1][0] += ckci_k_float(v.z);
@@ -10264,7 +10314,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 }
                 if (p.cluster > 1) {
                     finish_cluster(s);
-                } else if (p.conv.o.partial) {
+                } else if (!TURNED && p.conv.o.partial) {
                     finish_parts(s, from > s.from);
                 } else {
                     finish(s);
@@ -10279,7 +10329,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             }
         }
         if (threadIdx.x % 128 == 0) {
-            ckci_k_boxes_read();
+            ckci_k_boxes_read<0>();
         }
     }
 
@@ -10292,6 +10342,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 ckci_k_turns_begin(&m.empty[i], 8);
             }
             ckci_k_turns_begun();
+        }
+        if (threadIdx.x >= 256 && threadIdx.x % 32 == 0) {
+            const int32_t box = (int32_t)threadIdx.x / 32 - 8;
+            if (box < 3 && p.box[box].rank > 0) {
+                ckci_k_box_known(p, box);
+            }
         }
         __syncthreads();
         if (threadIdx.x >= 256) {

@@ -18,6 +18,10 @@
 #undef ACROSS_A
 #pragma push_macro("ACROSS_B")
 #undef ACROSS_B
+#pragma push_macro("ACROSS_M")
+#undef ACROSS_M
+#pragma push_macro("ACROSS_N")
+#undef ACROSS_N
 #pragma push_macro("ACROSS_STRIPS")
 #undef ACROSS_STRIPS
 #pragma push_macro("ADD")
@@ -396,6 +400,8 @@
 #undef NARROW
 #pragma push_macro("NEEDED")
 #undef NEEDED
+#pragma push_macro("NI")
+#undef NI
 #pragma push_macro("NONE")
 #undef NONE
 #pragma push_macro("NORM")

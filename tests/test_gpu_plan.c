@@ -520,6 +520,8 @@ static const tile_row tile_rows[] = {
     {"mfma", "bwd_weight", "-", "256x256 128x256"},
     {"mma", "fwd bwd_data", "-", "256x128 192x128 512x64"},
     {"mma", "fwd bwd_data bwd_weight", "tma", "128x256 256x128 128x128"},
+    {"mma", "fwd bwd_data", "tma", "256x64"},
+    {"mma", "bwd_weight", "tma", "64x256"},
     {"mfma wmma mma", "bwd_weight", "-", "128x128 64x64 32x128"},
     {"mma", "bwd_weight", "-", "128x256 64x256 64x192 192x128"},
     {"mfma wmma mma", "fwd bwd_data bwd_weight", "i8", "128x128 64x64"},

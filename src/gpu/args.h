@@ -47,9 +47,9 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables *
    beside them, bytes of what else a block has there. */
 #define CKCI_TMA_STAGES(ROWS) ((232448 - CKCI_TMA_TABLES) / 128 / (ROWS))
 /* bytes of a block's sums, and of its sums of rows, that another finishes */
-#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + (ROWS)*32)
+#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + ((ROWS) < 128 ? 128 : (ROWS)) * 32)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
-enum { CKCI_TMA_TABLES = 25600, CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
+enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 

@@ -776,7 +776,8 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         m->cluster = 0;
     }
     if (k->phases != 1 || k->columns % 8 != 0 || m->type == CKCONV_I8 || m->type == CKCONV_F64 ||
-        tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX) {
+        tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX ||
+        (tma && m->tile->columns == CKCI_TMA_BOX)) { /* whose sums lie across */
         return;
     }
     k->stream = 0;

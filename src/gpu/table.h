@@ -42,6 +42,11 @@
     M(X, 256, 128, 2, 3, 4, .905, .95, .93, .97, 1.13, 1.15)                                                 \
     M(X, 128, 128, 3, 4, 1, 1, 1.3, 1.07, 1.35, 1.2, 1.8)
 
+/* The same with 64 channels on one side: rows and columns are those of fwd and bwd_data, and columns and rows
+   of bwd_weight's tile. (Reckoned from what a step reads of LDS.) */
+#define CKCI_TMA_NARROW_TILES(M, X)                                                                          \
+    M(X, 256, 64, 1, 2, 4, 1.1, 1.25, 1.1, 1.25, 1.3, 1.4)
+
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
 #define CKCI_CDNA_TILES(M, X)                                                                                \
@@ -113,6 +118,13 @@
       ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
     X(matrix_tma_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
       ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, ROWS, COLUMNS>)
+#define CKCI_TMA_NARROW_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, ...)                                   \
+    X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
+      ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
+    X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
+      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
+    X(matrix_tma_weight_##COLUMNS##x##ROWS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
+      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, COLUMNS, ROWS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
       ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
@@ -143,6 +155,7 @@
     CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
     CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     CKCI_TMA_TILES(CKCI_TMA_KERNELS, X)                                                                      \
+    CKCI_TMA_NARROW_TILES(CKCI_TMA_NARROW_KERNELS, X)                                                        \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \

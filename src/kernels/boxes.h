@@ -194,10 +194,22 @@ CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from
 #endif
 }
 
-CKCI_K_FN void ckci_k_boxes_read()
+/* All that this thread stores are read but COUNT. */
+template <int COUNT> CKCI_K_FN void ckci_k_boxes_read()
 {
 #if defined(__CUDA_ARCH__)
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(COUNT) : "memory");
+#endif
+}
+
+/* Boxes of p.box[which] will be moved: the TMA reads what it has to know of them. */
+CKCI_K_FN void ckci_k_box_known(const ckci_gpu_tma &p, int32_t which)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("prefetch.tensormap [%0];" ::"l"(p.map[which]) : "memory");
+#else
+    (void)p;
+    (void)which;
 #endif
 }
 
