@@ -3109,11 +3109,12 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables *
 #define CKCI_MATRIX_FAR(SIZE, ROWS, COLUMNS) ((SIZE) == 2 && (ROWS) == 32 && (COLUMNS) == 128)
 /* Steps of a tile that LDS holds where the TMA brings them (sm_90a), of operands with so many rows together;
    beside them, bytes of what else a block has there. */
-#define CKCI_TMA_STAGES(ROWS) ((232448 - CKCI_TMA_TABLES) / 128 / (ROWS))
+#define CKCI_TMA_STAGES(ROWS) (CKCI_TMA_ROOM / 128 / (ROWS))
 /* bytes of a block's sums, and of its sums of rows, that another finishes */
 #define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + ((ROWS) < 128 ? 128 : (ROWS)) * 32)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
-enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
+enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
+enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -3400,6 +3401,9 @@ typedef struct ckci_gpu_tma {
     /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
        when they are there */
     unsigned char *slots;
+    int32_t rows;         /* of a tile */
+    int32_t stages;       /* steps that LDS holds */
+    int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
     int32_t steps;        /* of all parts of a tile */
     int32_t turned;       /* taps of weights are in the opposite order */
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
@@ -17902,6 +17906,7 @@ typedef struct ckci_matrix {
     int32_t bias;      /* bwd_weight: tiles sum dbias, too */
     int32_t cluster;   /* TMA: blocks that have parts of a tile and add their sums, 0: none */
     int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
+    int32_t turns;     /* TMA: a block's groups take tiles of half the rows in turns */
     unsigned char *slots;
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
@@ -18328,8 +18333,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = own == CKCI_TILE_SINGLE || own == CKCI_TILE_DOUBLE ? 1 : ckci_matrix_merge(p);
     m->tile = tile;
-    const int32_t rows = tile->rows + tile->columns;
-    int64_t lds = tma ? (int64_t)CKCI_TMA_STAGES(rows) * 128 * rows + CKCI_TMA_TABLES
+    int64_t lds = tma ? CKCI_TMA_ROOM + CKCI_TMA_TABLES
                       : ckci_matrix_asks(device, p->op, m->tile->rows, m->tile->columns);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
@@ -18428,6 +18432,26 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     return 1700 * rates.round + rounds * (once + red / 64 * ckci_tma_step(device, m));
+}
+
+/* The same where its groups take tiles of half the rows in turns, `tiles` of them: one multiplies while the
+   other stores. Steps read a twentieth more for each product. */
+CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                   double red)
+{
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
+    const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .06 * rates.bytes;
+    const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.05;
+    const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
+    if (share <= 1) { /* a group would have none */
+        return 1e300;
+    }
+    const double one = all * products + store, two = pairs * (products + store);
+    const double taps = (double)(m->conv.filter[0] * m->conv.filter[1] * m->conv.filter[2]);
+    const double bytes = 2 * (double)m->l.a.conv.rows * ((double)m->l.a.conv.columns + red / taps);
+    const double moved = ckci_cost_bytes(device, bytes, 24), most = one > two ? one : two;
+    return 1700 * rates.round + (most > moved ? most : moved);
 }
 
 /* Is what o has to be computed after sums a number for each channel, and between two bounds? */
@@ -18635,7 +18659,13 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     int64_t numbers = ckci_saturating_mul(ckci_saturating_mul(k->g, k->rows), k->columns);
     const int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
-    int shares = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
+    int shares = 0, turns = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
+    if (tma) {
+        const int64_t halves = ckci_ceil_div(k->rows, m->tile->rows / 2) * k->tiles_n;
+        const double time = ckci_tma_turns_cost(device, m, halves, red);
+        turns = time < *cost && halves <= INT32_MAX;
+        *cost = turns ? time : *cost;
+    }
     if (tma && ckci_tma_epilogue(&k->o, 0)) {
         ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
     }
@@ -18643,6 +18673,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         shares = 1;
         m->cluster = 0;
     }
+    m->turns = turns && !shares && m->cluster <= 1;
     if (k->phases != 1 || k->columns % 8 != 0 || m->type == CKCONV_I8 || m->type == CKCONV_F64 ||
         tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX ||
         (tma && m->tile->columns == CKCI_TMA_BOX)) { /* whose sums lie across */
@@ -18660,6 +18691,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     }
     m->bytes = best > 1 ? before : m->bytes;
     m->shares = best > 1 ? 0 : shares;
+    m->turns = best > 1 ? 0 : m->turns;
     m->cluster = best > 1 ? 0 : m->cluster;
     if (best == 1 || ckci_matrix_take(m, best * numbers * 4, limit, ws, &k->o.partial, NULL) != CKCONV_OK) {
         k->stream = (int32_t)stream;
@@ -18829,6 +18861,10 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
                               : ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, m, m->l.grid, places);
     ckci_matrix_parts(device, m, places, limit, ws, cost);
+    if (m->turns) {
+        k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows / 2);
+        m->l.grid = (int64_t)k->tiles_m * k->tiles_n;
+    }
     *cost += m->packing;
     ckci_matrix_workers(device, m);
     return tma ? ckci_matrix_tma(device, m, across, err) : CKCONV_OK;
@@ -20057,7 +20093,11 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
     }
     /* rows along the reduction, where operands lie across it */
-    t->box[0].rows = weight ? +CKCI_TMA_BOX : m->tile->rows;
+    t->rows = m->turns ? m->tile->rows / 2 : m->tile->rows;
+    t->stages = CKCI_TMA_STAGES(t->rows + m->tile->columns);
+    t->turns = m->turns;
+    t->skip = (int32_t)(steps % t->stages);
+    t->box[0].rows = weight ? +CKCI_TMA_BOX : t->rows;
     t->box[1].rows = across ? +CKCI_TMA_BOX : m->tile->columns;
     t->turned = c->op == CKCONV_BWD_DATA;
     t->box[2].rows = CKCI_TMA_BOX;

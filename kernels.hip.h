@@ -9571,7 +9571,8 @@ template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
   rows, others as boxes of the pixels that positions read at a tap (CUDA's im2col mode). Two waves send for
   them, as many steps ahead as LDS holds; two groups of four waves multiply what came. No thread copies, and
   no two waves wait for each other but by the barriers of >>k-boxes. Blocks take one tile after the other; the
-  first steps of the next come while the sums of this one are stored.
+  first steps of the next come while the sums of this one are stored. Groups have halves of a tile each, or
+  take tiles of half the rows in turns: then one multiplies while the other stores.
 
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a tap,
   taps first; GATHER reads weights along these channels, BACK across them. bwd_weight: rows are output
@@ -9660,9 +9661,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         ACROSS_B = KIND != CKCI_K_TMA_GATHER,
         TURNED = !WEIGHT && BN == CKCI_TMA_BOX, /* the tile's columns are the instruction's rows */
         APART = TURNED || BM == CKCI_TMA_BOX,   /* groups part the instruction's columns, not its rows */
-        STAGES = CKCI_TMA_STAGES(BM + BN),
-        SECOND = BM * 128, /* the second operand in a stage */
-        STAGE = (BM + BN) * 128,
         MI = APART ? 1 : BM / 128, /* instructions of a group along their rows */
         NI = TURNED ? BM / 2 : APART ? BN / 2 : BN, /* columns of an instruction */
         SLABS = NI / CKCI_TMA_BOX,
@@ -9677,26 +9675,28 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                   "boxes of 256 rows at most");
 
     struct lds {
-        alignas(1024) unsigned char stages[STAGES * STAGE];
+        alignas(1024) unsigned char stages[CKCI_TMA_ROOM];
         alignas(1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
         float vector[VECTOR]; /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
-        uint64_t full[STAGES];  /* what a stage is to hold has come */
-        uint64_t empty[STAGES]; /* eight waves are done with it */
+        uint64_t full[2][CKCI_TMA_MOST]; /* what a stage is to hold has come; [1]: for the second group alone */
+        uint64_t empty[CKCI_TMA_MOST];   /* the waves that multiply it are done with it */
     };
 
-    /* A stage, and the parity of its turn. */
-    struct turn {
-        int32_t stage;
-        uint32_t parity;
+    /* Rows of a tile, steps that LDS holds, and do groups take turns? In bwd_weight none do. */
+    static CKCI_K_MEMBER int32_t rows(const ckci_gpu_tma &p)
+    {
+        return WEIGHT ? BM : p.rows;
+    }
 
-        CKCI_K_MEMBER void advance()
-        {
-            if (++stage == STAGES) {
-                stage = 0;
-                parity ^= 1;
-            }
-        }
-    };
+    static CKCI_K_MEMBER int32_t stages(const ckci_gpu_tma &p)
+    {
+        return WEIGHT ? CKCI_TMA_STAGES(BM + BN) : p.stages;
+    }
+
+    static CKCI_K_MEMBER int32_t turns(const ckci_gpu_tma &p)
+    {
+        return WEIGHT ? 0 : p.turns;
+    }
 
     /* ---- Two waves that send, one for each operand: a lane for each box of a stage. What a step needs is
        computed while the one before waits for room. */
@@ -9741,7 +9741,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         {
             at = {0, 0, 0, 0, 0, 0, 0, 0};
             if constexpr (WEIGHT) {
-                at.place = s.row * BM + slab * CKCI_TMA_BOX;
+                at.place = s.row * rows(p) + slab * CKCI_TMA_BOX;
                 if (which) {
                     const int32_t block = s.column * SLABS_B + slab;
                     tap = ckci_k_divide(block, p.by_blocks);
@@ -9758,7 +9758,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 tap = s.from - block * p.taps;
                 at.place = block * CKCI_TMA_BOX;
                 if (which == 0) {
-                    position(s.row * BM + slab * CKCI_TMA_BOX);
+                    position(s.row * rows(p) + slab * CKCI_TMA_BOX);
                     pixel_of_tap();
                 } else if (KIND == CKCI_K_TMA_GATHER) {
                     at.y = s.column * BN + slab * CKCI_TMA_BOX;
@@ -9812,36 +9812,43 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m, int32_t which)
     {
-        const int32_t lane = (int32_t)threadIdx.x % 32;
+        const int32_t lane = (int32_t)threadIdx.x % 32, room = (rows(p) + BN) * 128;
         sender s(p, which, lane);
-        turn t = {0, 1};
+        int32_t stage = 0, group = 0;
+        uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
-        const int32_t place = (which ? +SECOND : 0) + lane * CKCI_TMA_BOX_BYTES;
+        const int32_t place = (which ? rows(p) * 128 : 0) + lane * CKCI_TMA_BOX_BYTES;
         CKCI_K_UNROLL(1)
         while (piece.next()) {
             s.start(piece);
             CKCI_K_UNROLL(1)
             for (int32_t step = piece.from; step < piece.to;) {
-                ckci_k_turns_await(&m.empty[t.stage], t.parity);
+                uint64_t *full = &m.full[group][stage];
+                ckci_k_turns_await(&m.empty[stage], parity);
                 if (lane == 0) {
-                    ckci_k_turns_expect(&m.full[t.stage], which ? BN * 128 : BM * 128);
+                    ckci_k_turns_expect(full, which ? BN * 128 : rows(p) * 128);
                 }
                 if (lane < (which ? +BOXES_B : +BOXES_A)) {
-                    ckci_k_box_load(p, which, s.kind, m.stages + t.stage * STAGE + place, &m.full[t.stage],
-                                    s.at);
+                    ckci_k_box_load(p, which, s.kind, m.stages + stage * room + place, full, s.at);
                 }
-                t.advance();
+                if (++stage == stages(p)) {
+                    stage = 0;
+                    parity ^= 1;
+                }
                 s.advance(++step);
             }
+            group ^= turns(p);
         }
     }
 
     /* ---- The groups that multiply. */
     const ckci_gpu_tma &p;
     lds &m;
-    int32_t group; /* the same for all of a wave */
+    int32_t group;  /* the same for all of a wave */
+    int32_t part;   /* of a tile that is the group's: 0, where groups take tiles in turns */
     int32_t filled; /* the strip that was filled last */
-    turn now;
+    int32_t stage;
+    uint32_t parities; /* of stages' turns, a bit each */
     alignas(16) float sum[MI][NI / 2], row_sum[SLABS_A + SLABS_A % 2][2];
 
     CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room) : p(args), m(room)
@@ -9850,13 +9857,20 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #if defined(__CUDA_ARCH__)
         group = __shfl_sync(0xffffffffu, group, 0); /* so that compilers see it */
 #endif
-        filled = 0;
-        now = {0, 0};
+        part = turns(p) ? 0 : group;
+        filled = stage = 0;
+        parities = 0;
     }
 
     static CKCI_K_MEMBER int32_t lane()
     {
         return (int32_t)threadIdx.x % 32;
+    }
+
+    /* Whose tiles it takes: 0: all, or those of the first group. */
+    CKCI_K_MEMBER int32_t whose() const
+    {
+        return WEIGHT ? 0 : group - part;
     }
 
     CKCI_K_MEMBER void clear()
@@ -9907,7 +9921,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     template <class T> CKCI_K_MEMBER void multiply()
     {
         enum { ACROSS_M = TURNED ? ACROSS_B : ACROSS_A, ACROSS_N = TURNED ? ACROSS_A : ACROSS_B };
-        const int32_t at = now.stage * STAGE;
+        const int32_t second = rows(p) * 128, at = stage * (second + BN * 128);
 #if defined(__CUDA_ARCH__)
         const uint32_t start =
             ckci_k_lds_address(m.stages) & 0x3ffff; /* without the block's number in a cluster */
@@ -9915,9 +9929,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #endif
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            const int32_t a = at + (TURNED ? +SECOND : 0) + (APART ? 0 : group * MI * CKCI_TMA_BOX_BYTES) +
+            const int32_t a = at + (TURNED ? second : 0) + (APART ? 0 : part * MI * CKCI_TMA_BOX_BYTES) +
                               (ACROSS_M ? i * 2048 : i * 32);
-            const int32_t b = at + (TURNED ? 0 : +SECOND) + (APART ? group * SLABS * CKCI_TMA_BOX_BYTES : 0) +
+            const int32_t b = at + (TURNED ? 0 : second) + (APART ? part * SLABS * CKCI_TMA_BOX_BYTES : 0) +
                               (ACROSS_N ? i * 2048 : i * 32);
             CKCI_K_UNROLL(2)
             for (int j = 0; j < MI; j++) {
@@ -9943,19 +9957,20 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         clear();
         CKCI_K_UNROLL(1)
         for (int32_t step = from; step < to; step++) {
-            ckci_k_turns_await(&m.full[now.stage], now.parity);
+            ckci_k_turns_await(&m.full[whose()][stage], parities >> stage & 1);
+            parities ^= 1u << stage;
             multiply<T>();
             if constexpr (WEIGHT) {
                 if (sums_rows(column) && ((step - column) & (p.conv.bias_turns - 1)) == 0) {
-                    ckci_k_sum_slabs<T>(m.stages + now.stage * STAGE, row_sum);
+                    ckci_k_sum_slabs<T>(m.stages + stage * (BM + BN) * 128, row_sum);
                 }
             }
             wait<1>();
             if (before >= 0) {
                 leave(before);
             }
-            before = now.stage;
-            now.advance();
+            before = stage;
+            stage = stage + 1 == stages(p) ? 0 : stage + 1;
         }
         wait<0>();
         hold();
@@ -10011,12 +10026,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     /* Where a group's j-th 64 columns (TURNED: rows) and i-th 64 rows are, among rows and 64s of columns. */
     CKCI_K_MEMBER int32_t row_of(const ckci_k_tma_pieces &s, int32_t i, int32_t j) const
     {
-        return s.row * BM + (TURNED ? group * SLABS + j : APART ? 0 : group * MI + i) * 64;
+        return s.row * rows(p) + (TURNED ? part * SLABS + j : APART ? 0 : part * MI + i) * 64;
     }
 
     CKCI_K_MEMBER int32_t column_of(const ckci_k_tma_pieces &s, int32_t j) const
     {
-        return s.column * SLABS_B + (TURNED ? 0 : APART ? group * SLABS + j : j);
+        return s.column * SLABS_B + (TURNED ? 0 : APART ? part * SLABS + j : j);
     }
 
     /* Sums as f32 to [part][row][column]; more: added to what is there. Four lanes fill a sector. */
@@ -10297,9 +10312,17 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         const int32_t chain = WEIGHT ? p.conv.chain / CKCI_TMA_BOX : 0;
         ckci_k_tma_pieces s(p);
+        int32_t next = 0;
         CKCI_K_UNROLL(1)
         while (s.next()) {
             int32_t from = s.from;
+            if (whose() != next) { /* the other one's */
+                next ^= turns(p);
+                stage += p.skip;
+                stage -= stage >= stages(p) ? stages(p) : 0;
+                continue;
+            }
+            next ^= turns(p);
             prepare(s.column);
             CKCI_K_UNROLL(1)
             for (;;) {
@@ -10337,9 +10360,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         if (threadIdx.x == 0) {
             CKCI_K_UNROLL(1)
-            for (int i = 0; i < STAGES; i++) {
-                ckci_k_turns_begin(&m.full[i], 2);
-                ckci_k_turns_begin(&m.empty[i], 8);
+            for (int32_t i = 0; i < stages(p); i++) {
+                ckci_k_turns_begin(&m.full[0][i], 2);
+                ckci_k_turns_begin(&m.full[1][i], 2);
+                ckci_k_turns_begin(&m.empty[i], turns(p) ? 4 : 8);
             }
             ckci_k_turns_begun();
         }
@@ -10391,7 +10415,7 @@ template <int KIND, int BM, int BN> struct ckci_k_matrix_tma {
     }
 #elif defined(CKCI_K_MMA)
     struct lds { /* on the host too, which does not know for what it was compiled */
-        alignas(1024) unsigned char bytes[CKCI_TMA_STAGES(BM + BN) * (BM + BN) * 128 + CKCI_TMA_TABLES];
+        alignas(1024) unsigned char bytes[CKCI_TMA_ROOM + CKCI_TMA_TABLES];
     };
 
     static CKCI_K_MEMBER void run(const ckci_gpu_tma &p, lds &m)

@@ -45,11 +45,12 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables *
 #define CKCI_MATRIX_FAR(SIZE, ROWS, COLUMNS) ((SIZE) == 2 && (ROWS) == 32 && (COLUMNS) == 128)
 /* Steps of a tile that LDS holds where the TMA brings them (sm_90a), of operands with so many rows together;
    beside them, bytes of what else a block has there. */
-#define CKCI_TMA_STAGES(ROWS) ((232448 - CKCI_TMA_TABLES) / 128 / (ROWS))
+#define CKCI_TMA_STAGES(ROWS) (CKCI_TMA_ROOM / 128 / (ROWS))
 /* bytes of a block's sums, and of its sums of rows, that another finishes */
 #define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + ((ROWS) < 128 ? 128 : (ROWS)) * 32)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
-enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
+enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
+enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -336,6 +337,9 @@ typedef struct ckci_gpu_tma {
     /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
        when they are there */
     unsigned char *slots;
+    int32_t rows;         /* of a tile */
+    int32_t stages;       /* steps that LDS holds */
+    int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
     int32_t steps;        /* of all parts of a tile */
     int32_t turned;       /* taps of weights are in the opposite order */
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */

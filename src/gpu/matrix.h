@@ -34,6 +34,7 @@ typedef struct ckci_matrix {
     int32_t bias;      /* bwd_weight: tiles sum dbias, too */
     int32_t cluster;   /* TMA: blocks that have parts of a tile and add their sums, 0: none */
     int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
+    int32_t turns;     /* TMA: a block's groups take tiles of half the rows in turns */
     unsigned char *slots;
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
@@ -460,8 +461,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = own == CKCI_TILE_SINGLE || own == CKCI_TILE_DOUBLE ? 1 : ckci_matrix_merge(p);
     m->tile = tile;
-    const int32_t rows = tile->rows + tile->columns;
-    int64_t lds = tma ? (int64_t)CKCI_TMA_STAGES(rows) * 128 * rows + CKCI_TMA_TABLES
+    int64_t lds = tma ? CKCI_TMA_ROOM + CKCI_TMA_TABLES
                       : ckci_matrix_asks(device, p->op, m->tile->rows, m->tile->columns);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
@@ -560,6 +560,26 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     return 1700 * rates.round + rounds * (once + red / 64 * ckci_tma_step(device, m));
+}
+
+/* The same where its groups take tiles of half the rows in turns, `tiles` of them: one multiplies while the
+   other stores. Steps read a twentieth more for each product. */
+CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                   double red)
+{
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
+    const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .06 * rates.bytes;
+    const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.05;
+    const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
+    if (share <= 1) { /* a group would have none */
+        return 1e300;
+    }
+    const double one = all * products + store, two = pairs * (products + store);
+    const double taps = (double)(m->conv.filter[0] * m->conv.filter[1] * m->conv.filter[2]);
+    const double bytes = 2 * (double)m->l.a.conv.rows * ((double)m->l.a.conv.columns + red / taps);
+    const double moved = ckci_cost_bytes(device, bytes, 24), most = one > two ? one : two;
+    return 1700 * rates.round + (most > moved ? most : moved);
 }
 
 /* Is what o has to be computed after sums a number for each channel, and between two bounds? */
@@ -767,7 +787,13 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     int64_t numbers = ckci_saturating_mul(ckci_saturating_mul(k->g, k->rows), k->columns);
     const int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
-    int shares = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
+    int shares = 0, turns = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
+    if (tma) {
+        const int64_t halves = ckci_ceil_div(k->rows, m->tile->rows / 2) * k->tiles_n;
+        const double time = ckci_tma_turns_cost(device, m, halves, red);
+        turns = time < *cost && halves <= INT32_MAX;
+        *cost = turns ? time : *cost;
+    }
     if (tma && ckci_tma_epilogue(&k->o, 0)) {
         ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
     }
@@ -775,6 +801,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         shares = 1;
         m->cluster = 0;
     }
+    m->turns = turns && !shares && m->cluster <= 1;
     if (k->phases != 1 || k->columns % 8 != 0 || m->type == CKCONV_I8 || m->type == CKCONV_F64 ||
         tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX ||
         (tma && m->tile->columns == CKCI_TMA_BOX)) { /* whose sums lie across */
@@ -792,6 +819,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     }
     m->bytes = best > 1 ? before : m->bytes;
     m->shares = best > 1 ? 0 : shares;
+    m->turns = best > 1 ? 0 : m->turns;
     m->cluster = best > 1 ? 0 : m->cluster;
     if (best == 1 || ckci_matrix_take(m, best * numbers * 4, limit, ws, &k->o.partial, NULL) != CKCONV_OK) {
         k->stream = (int32_t)stream;
@@ -961,6 +989,10 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
                               : ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, m, m->l.grid, places);
     ckci_matrix_parts(device, m, places, limit, ws, cost);
+    if (m->turns) {
+        k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows / 2);
+        m->l.grid = (int64_t)k->tiles_m * k->tiles_n;
+    }
     *cost += m->packing;
     ckci_matrix_workers(device, m);
     return tma ? ckci_matrix_tma(device, m, across, err) : CKCONV_OK;

@@ -164,7 +164,11 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
     }
     /* rows along the reduction, where operands lie across it */
-    t->box[0].rows = weight ? +CKCI_TMA_BOX : m->tile->rows;
+    t->rows = m->turns ? m->tile->rows / 2 : m->tile->rows;
+    t->stages = CKCI_TMA_STAGES(t->rows + m->tile->columns);
+    t->turns = m->turns;
+    t->skip = (int32_t)(steps % t->stages);
+    t->box[0].rows = weight ? +CKCI_TMA_BOX : t->rows;
     t->box[1].rows = across ? +CKCI_TMA_BOX : m->tile->columns;
     t->turned = c->op == CKCONV_BWD_DATA;
     t->box[2].rows = CKCI_TMA_BOX;
