@@ -633,20 +633,22 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
            size * .09 * (double)(1 + others) * rates.bytes;
 }
 
-/* Blocks of a cluster that have parts of a tile each, two or four, if that takes less time: where all
-   clusters run at a time and the TMA stores what they add. Pairs fill all units; fours stay among the units
-   that share a part of the chip, 14 to 18, where two of 16 may be left over (H200: 32 fours of 132 units do
-   not run at a time). */
+/* Blocks of a cluster that have parts of a tile each, two, four or eight, if that takes less time: where all
+   clusters run at a time and the TMA stores what they add, a box of 64 x 64 after the other, of which each
+   takes those that are its turn. Pairs fill all units; others stay among the units that share a part of the
+   chip, 14 to 18, where two of 16 may be left over (H200: 32 fours of 132 units do not run at a time). */
 CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int64_t tiles, int64_t steps,
                                double *cost)
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const int weight = m->conv.op == CKCONV_BWD_WEIGHT;
     const double size = (double)m->tile->rows * m->tile->columns;
-    for (int32_t blocks = 2; blocks <= 4 && blocks * 8192 <= m->tile->rows * m->tile->columns; blocks *= 2) {
+    const int64_t boxes = ckci_ceil_div((int64_t)m->tile->rows * m->tile->columns, 2 * 64 * 64);
+    for (int32_t blocks = 2; blocks <= 8; blocks *= 2) {
         const int64_t part = ckci_ceil_div(steps, blocks);
-        const double time = (1700 + 1000) * rates.round + size * .06 * rates.bytes +
-                            (double)part * ckci_tma_step(device, m) + size * .06 * rates.bytes;
+        const double added = (double)(ckci_ceil_div(boxes, blocks) * blocks) * 2 * 64 * 64;
+        const double time = (1700 + 1000) * rates.round + (size + added) * .06 * rates.bytes +
+                            (double)part * ckci_tma_step(device, m);
         const int64_t units = device->compute_units, room = (blocks > 2 ? units - units / 8 : units) / blocks;
         if (time < *cost && tiles <= room && part >= 2 &&
             (!weight || part * CKCI_TMA_BOX <= CKCI_SUM_WHOLE)) {
