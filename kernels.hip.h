@@ -986,16 +986,17 @@ CKCI_K_FN uint32_t ckci_k_two_halves(bool bf16, float low, float high)
         return ckci_k_float_half(low) | ckci_k_float_half(high) << 16;
     }
 #if defined(__HIP_DEVICE_COMPILE__) && CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
-    uint32_t two;
-    asm("v_cvt_pk_bf16_f32 %0, %1, %2" : "=v"(two) : "v"(low), "v"(high));
-    return two;
+    /* v_cvt_pk_bf16_f32; not as assembly, before which compilers do not wait for sums of MFMA */
+    typedef float singles __attribute__((ext_vector_type(2)));
+    typedef __bf16 halves __attribute__((ext_vector_type(2)));
+    const singles two = {low, high};
+    return __builtin_bit_cast(uint32_t, __builtin_convertvector(two, halves));
 #elif defined(__HIP_DEVICE_COMPILE__)
     const uint32_t two[2] = {ckci_k_bits(low), ckci_k_bits(high)};
     uint32_t rounded[2]; /* in the upper half */
     CKCI_K_UNROLL(2)
-    for (int i = 0; i < 2; i++) { /* 3: NaN */
-        rounded[i] = __builtin_amdgcn_classf(i ? high : low, 3) ? two[i] | 0x400000u
-                                                                : two[i] + 0x7fffu + (two[i] >> 16 & 1);
+    for (int i = 0; i < 2; i++) {
+        rounded[i] = two[i] << 1 > 0xff000000u ? two[i] | 0x400000u : two[i] + 0x7fffu + (two[i] >> 16 & 1);
     }
     return __builtin_amdgcn_perm(rounded[1], rounded[0], 0x07060302u);
 #else
@@ -4209,7 +4210,7 @@ CKCI_K_FN void ckci_k_lds_barrier()
 /* 16 bytes for each lane of a wave straight into LDS, lane after lane from `to` on, which is the same for all
    of them: CDNA 4. Zeros where the offset is outside the window. They count as loads from memory, and arrive
    in order. A compiler that knew of the copies would wait for all of them before it reads LDS; that is up to
-   ckci_k_direct_barrier. */
+   ckci_k_direct_barrier. Five wait states are between a lane's number that becomes the wave's and its use. */
 CKCI_K_FN void ckci_k_copy_direct(unsigned char *to, const ckci_k_window &w, int32_t offset, int32_t more)
 {
 #if defined(CKCI_SIMULATOR)
@@ -4217,7 +4218,7 @@ CKCI_K_FN void ckci_k_copy_direct(unsigned char *to, const ckci_k_window &w, int
     sim_copy_later(to + (int)threadIdx.x % 64 * 16, &v);
 #elif CKCI_K_UNIT == CKCI_K_UNIT_CDNA4 && defined(__OPTIMIZE__)
     typedef __attribute__((address_space(3))) unsigned char *pointer;
-    asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tbuffer_load_dwordx4 %1, %2, %3 offen lds" ::"s"(
+    asm volatile("s_mov_b32 m0, %0\n\ts_nop 3\n\tbuffer_load_dwordx4 %1, %2, %3 offen lds" ::"s"(
                      (uint32_t)(uintptr_t)(pointer)to),
                  "v"(offset), "s"(w.v), "s"(__builtin_amdgcn_readfirstlane(more))
                  : "memory"); /* M0 cannot be named here; nothing else keeps a value there */

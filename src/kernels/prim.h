@@ -728,16 +728,17 @@ CKCI_K_FN uint32_t ckci_k_two_halves(bool bf16, float low, float high)
         return ckci_k_float_half(low) | ckci_k_float_half(high) << 16;
     }
 #if defined(__HIP_DEVICE_COMPILE__) && CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
-    uint32_t two;
-    asm("v_cvt_pk_bf16_f32 %0, %1, %2" : "=v"(two) : "v"(low), "v"(high));
-    return two;
+    /* v_cvt_pk_bf16_f32; not as assembly, before which compilers do not wait for sums of MFMA */
+    typedef float singles __attribute__((ext_vector_type(2)));
+    typedef __bf16 halves __attribute__((ext_vector_type(2)));
+    const singles two = {low, high};
+    return __builtin_bit_cast(uint32_t, __builtin_convertvector(two, halves));
 #elif defined(__HIP_DEVICE_COMPILE__)
     const uint32_t two[2] = {ckci_k_bits(low), ckci_k_bits(high)};
     uint32_t rounded[2]; /* in the upper half */
     CKCI_K_UNROLL(2)
-    for (int i = 0; i < 2; i++) { /* 3: NaN */
-        rounded[i] = __builtin_amdgcn_classf(i ? high : low, 3) ? two[i] | 0x400000u
-                                                                : two[i] + 0x7fffu + (two[i] >> 16 & 1);
+    for (int i = 0; i < 2; i++) {
+        rounded[i] = two[i] << 1 > 0xff000000u ? two[i] | 0x400000u : two[i] + 0x7fffu + (two[i] >> 16 & 1);
     }
     return __builtin_amdgcn_perm(rounded[1], rounded[0], 0x07060302u);
 #else
