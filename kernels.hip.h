@@ -979,6 +979,31 @@ CKCI_K_FN void ckci_k_hold(ckci_divisor &d)
     d.shift = (uint32_t)ckci_k_lane_afresh((int32_t)d.shift);
 }
 
+/* Two f32 to bf16 or f16, whose callers know which when they are compiled. */
+CKCI_K_FN uint32_t ckci_k_two_halves(bool bf16, float low, float high)
+{
+    if (!bf16) {
+        return ckci_k_float_half(low) | ckci_k_float_half(high) << 16;
+    }
+#if defined(__HIP_DEVICE_COMPILE__) && CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
+    /* v_cvt_pk_bf16_f32; not as assembly, before which compilers do not wait for sums of MFMA */
+    typedef float singles __attribute__((ext_vector_type(2)));
+    typedef __bf16 halves __attribute__((ext_vector_type(2)));
+    const singles two = {low, high};
+    return __builtin_bit_cast(uint32_t, __builtin_convertvector(two, halves));
+#elif defined(__HIP_DEVICE_COMPILE__)
+    const uint32_t two[2] = {ckci_k_bits(low), ckci_k_bits(high)};
+    uint32_t rounded[2]; /* in the upper half */
+    CKCI_K_UNROLL(2)
+    for (int i = 0; i < 2; i++) {
+        rounded[i] = two[i] << 1 > 0xff000000u ? two[i] | 0x400000u : two[i] + 0x7fffu + (two[i] >> 16 & 1);
+    }
+    return __builtin_amdgcn_perm(rounded[1], rounded[0], 0x07060302u);
+#else
+    return ckci_k_float_bf16(low) | ckci_k_float_bf16(high) << 16;
+#endif
+}
+
 /* Two f32, as their bits, to f16 or bf16. */
 CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
 {
@@ -991,9 +1016,8 @@ CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
     }
     return two;
 #else
-    float a = ckci_k_float(low), b = ckci_k_float(high);
-    return CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_float_bf16(a) | ckci_k_float_bf16(b) << 16
-                                            : ckci_k_float_half(a) | ckci_k_float_half(b) << 16;
+    const float a = ckci_k_float(low), b = ckci_k_float(high);
+    return CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_two_halves(true, a, b) : ckci_k_two_halves(false, a, b);
 #endif
 }
 
@@ -1618,6 +1642,7 @@ CKCI_K_FN void ckci_k_write(const ckci_gpu_target &o, T x, int32_t g, int32_t n,
 /* Eight neighbouring finished values, aligned together. */
 CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const int32_t *v)
 {
+    p = ckci_k_global(p);
     if (dtype == CKCONV_I32) {
         ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
         ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
@@ -1641,14 +1666,34 @@ CKCI_K_FN void ckci_k_store8(int32_t, unsigned char *p, const double *v)
     }
 }
 
+/* Eight numbers as four words; see ckci_k_two_halves. */
+CKCI_K_FN ckci_k_uint4 ckci_k_eight_halves(bool bf16, const ckci_k_uint4 &a, const ckci_k_uint4 &b)
+{
+    const ckci_k_uint4 packed = {ckci_k_two_halves(bf16, ckci_k_float(a.x), ckci_k_float(a.y)),
+                                 ckci_k_two_halves(bf16, ckci_k_float(a.z), ckci_k_float(a.w)),
+                                 ckci_k_two_halves(bf16, ckci_k_float(b.x), ckci_k_float(b.y)),
+                                 ckci_k_two_halves(bf16, ckci_k_float(b.z), ckci_k_float(b.w))};
+    return packed;
+}
+
 CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
 {
+    p = ckci_k_global(p);
     if (dtype == CKCONV_F32) {
         ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
         ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
         return;
     }
     ckci_k_uint4 a = ((const ckci_k_uint4 *)v)[0], b = ((const ckci_k_uint4 *)v)[1], packed;
+    if constexpr (CKCI_K_MAYBE_AMD) { /* whose compilers would ask for the type before each word */
+        if (CKCI_K_BF16(dtype != CKCONV_F16)) {
+            packed = ckci_k_eight_halves(true, a, b);
+        } else {
+            packed = ckci_k_eight_halves(false, a, b);
+        }
+        *(ckci_k_uint4 *)p = packed;
+        return;
+    }
     packed.x = ckci_k_two(dtype, a.x, a.y);
     packed.y = ckci_k_two(dtype, a.z, a.w);
     packed.z = ckci_k_two(dtype, b.x, b.y);
@@ -1656,9 +1701,20 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
     *(ckci_k_uint4 *)p = packed;
 }
 
-/* N numbers of f32, f16 or bf16 that are aligned together. */
-template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned char *p, float (&x)[N])
+/* The numbers that words hold. */
+template <int N> CKCI_K_FN void ckci_k_widen_line(bool bf16, const uint32_t *w, float (&x)[N])
 {
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < N / 2; i++) {
+        x[2 * i] = bf16 ? ckci_k_float(w[i] << 16) : ckci_k_half_float(w[i] & 0xffffu);
+        x[2 * i + 1] = bf16 ? ckci_k_float(w[i] & 0xffff0000u) : ckci_k_half_float(w[i] >> 16);
+    }
+}
+
+/* N numbers of f32, f16 or bf16 that are aligned together. */
+template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned char *from, float (&x)[N])
+{
+    const unsigned char *p = ckci_k_global((unsigned char *)from);
     static_assert(N == 4 || N == 8, "one or two words of 16 bytes");
     uint32_t w[N];
     if (dtype == CKCONV_F32) {
@@ -1688,10 +1744,14 @@ template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned c
         w[1] = v.y;
     }
     const bool bf16 = CKCI_K_BF16(dtype != CKCONV_F16);
-    CKCI_K_UNROLL(4)
-    for (int i = 0; i < N / 2; i++) {
-        x[2 * i] = bf16 ? ckci_k_float(w[i] << 16) : ckci_k_half_float(w[i] & 0xffffu);
-        x[2 * i + 1] = bf16 ? ckci_k_float(w[i] & 0xffff0000u) : ckci_k_half_float(w[i] >> 16);
+    if constexpr (CKCI_K_MAYBE_AMD) { /* as in ckci_k_store8 */
+        if (bf16) {
+            ckci_k_widen_line(true, w, x);
+        } else {
+            ckci_k_widen_line(false, w, x);
+        }
+    } else {
+        ckci_k_widen_line(bf16, w, x);
     }
 }
 
@@ -1804,6 +1864,25 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, 
     }
 }
 
+/* The same where registers are to spare. AMD: one test for all numbers where one bound or none is finite, as
+   each takes two instructions a number. */
+template <int N, class R> CKCI_K_FN void ckci_k_limit_line(const ckci_gpu_target &o, R (&x)[N])
+{
+    if constexpr (CKCI_K_MAYBE_AMD && sizeof(R) == 4) {
+        const ckci_k_closed<R> f(o);
+        if (ckci_k_bits(f.high) == 0x7f800000u) {
+            if (ckci_k_bits(f.low) != 0xff800000u) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < N; i++) {
+                    x[i] = x[i] < f.low ? f.low : x[i];
+                }
+            }
+            return;
+        }
+    }
+    ckci_k_limit(o, x);
+}
+
 /* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at
    `to`. SHORT: numbers are not aligned together, or the line ends before: `left` of them exist. */
 template <int N, bool SHORT, class R>
@@ -1861,7 +1940,30 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
     if (CURVED && o.form == CKCI_FORM_CURVED) {
         ckci_k_bend<ckci_k_line_ops<R>::OPS>(o.t.op, x);
     }
-    ckci_k_limit(o, x);
+    if constexpr (CURVED) {
+        ckci_k_limit_line(o, x);
+    } else {
+        ckci_k_limit(o, x);
+    }
+}
+
+/* Eight sums from LDS. AMD: by 16 bytes, as shorter loads of a wave meet in the banks. */
+template <class T, class R> CKCI_K_FN void ckci_k_take_line(const T *v, R (&x)[8])
+{
+    if constexpr (CKCI_K_MAYBE_AMD && sizeof(T) == 4) {
+        alignas(16) T sum[8];
+        ((ckci_k_uint4 *)sum)[0] = ((const ckci_k_uint4 *)v)[0];
+        ((ckci_k_uint4 *)sum)[1] = ((const ckci_k_uint4 *)v)[1];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            x[i] = (R)sum[i];
+        }
+    } else {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            x[i] = (R)v[i];
+        }
+    }
 }
 
 /* Eight sums v, in LDS, to memory at `to`, in any form but SINGLE. SHORT: `left` of them, one by one. */
@@ -1876,10 +1978,7 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     }
     if (!SHORT || o.form != CKCI_FORM_STORE) {
         typename ckci_k_real<T>::type x[8];
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            x[i] = (typename ckci_k_real<T>::type)v[i];
-        }
+        ckci_k_take_line(v, x);
         ckci_k_epilogue<8, true, SHORT>(o, x, to, channel, left);
         alignas(16) T y[8];
         CKCI_K_UNROLL(8)
@@ -2909,6 +3008,18 @@ template <int KT> struct ckci_k_resident<ckci_k_weight<float, 128, KT, 256>> {
     enum { BLOCKS = 2 };
 };
 
+/* Four neighbouring weights of f32, f16 or bf16 from number e of p on, aligned together. */
+CKCI_K_FN void ckci_k_store_four(int32_t dtype, unsigned char *p, int64_t e, const ckci_k_uint4 &sum)
+{
+    p = ckci_k_global(p);
+    if (dtype == CKCONV_F32) {
+        *(ckci_k_uint4 *)(p + 4 * e) = sum;
+    } else {
+        const ckci_k_uint2 out = {ckci_k_two(dtype, sum.x, sum.y), ckci_k_two(dtype, sum.z, sum.w)};
+        *(ckci_k_uint2 *)(p + 2 * e) = out;
+    }
+}
+
 template <class T> struct ckci_k_is_float {
     enum { YES = 0 };
 };
@@ -3011,16 +3122,9 @@ template <class T> struct ckci_k_reduce {
             whole.settle(sum);
         }
         whole.finish(sum);
-        const int32_t dtype = p.o.t.dtype;
-        if (dtype == CKCONV_F32) {
-            const ckci_k_uint4 out = {ckci_k_bits(sum[0]), ckci_k_bits(sum[1]), ckci_k_bits(sum[2]),
-                                      ckci_k_bits(sum[3])};
-            *(ckci_k_uint4 *)(p.o.t.p + 4 * e) = out;
-        } else {
-            const ckci_k_uint2 out = {ckci_k_two(dtype, ckci_k_bits(sum[0]), ckci_k_bits(sum[1])),
-                                      ckci_k_two(dtype, ckci_k_bits(sum[2]), ckci_k_bits(sum[3]))};
-            *(ckci_k_uint2 *)(p.o.t.p + 2 * e) = out;
-        }
+        const ckci_k_uint4 bits = {ckci_k_bits(sum[0]), ckci_k_bits(sum[1]), ckci_k_bits(sum[2]),
+                                   ckci_k_bits(sum[3])};
+        ckci_k_store_four(p.o.t.dtype, p.o.t.p, e, bits);
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
@@ -4106,7 +4210,7 @@ CKCI_K_FN void ckci_k_lds_barrier()
 /* 16 bytes for each lane of a wave straight into LDS, lane after lane from `to` on, which is the same for all
    of them: CDNA 4. Zeros where the offset is outside the window. They count as loads from memory, and arrive
    in order. A compiler that knew of the copies would wait for all of them before it reads LDS; that is up to
-   ckci_k_direct_barrier. */
+   ckci_k_direct_barrier. Five wait states are between a lane's number that becomes the wave's and its use. */
 CKCI_K_FN void ckci_k_copy_direct(unsigned char *to, const ckci_k_window &w, int32_t offset, int32_t more)
 {
 #if defined(CKCI_SIMULATOR)
@@ -4114,7 +4218,7 @@ CKCI_K_FN void ckci_k_copy_direct(unsigned char *to, const ckci_k_window &w, int
     sim_copy_later(to + (int)threadIdx.x % 64 * 16, &v);
 #elif CKCI_K_UNIT == CKCI_K_UNIT_CDNA4 && defined(__OPTIMIZE__)
     typedef __attribute__((address_space(3))) unsigned char *pointer;
-    asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tbuffer_load_dwordx4 %1, %2, %3 offen lds" ::"s"(
+    asm volatile("s_mov_b32 m0, %0\n\ts_nop 3\n\tbuffer_load_dwordx4 %1, %2, %3 offen lds" ::"s"(
                      (uint32_t)(uintptr_t)(pointer)to),
                  "v"(offset), "s"(w.v), "s"(__builtin_amdgcn_readfirstlane(more))
                  : "memory"); /* M0 cannot be named here; nothing else keeps a value there */
@@ -4566,14 +4670,18 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             STRIPS = G::TM * ACROSS_STRIPS,
             SHIFT = U::ASYNC || (U::WAVE == 32 && (SIZE == 8 || SIZE == 4)),
             SPREAD = SIZE == 8 && !SHIFT,
-            PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH /* so that reads do not meet in the banks */
+            PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH, /* so that reads do not meet in the banks */
+            APART = U::DIRECT && WIDE == 8 && G::STRIP == 32
         };
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
         number *strip = (number *)tiles + wave * U::M * PITCH;
         int row0 = wave / G::WN * G::ROWS, column0 = wave % G::WN * G::COLUMNS;
+        /* APART, CDNA 4: the row of four lanes among 16; the sixteen that read together meet in no bank */
+        const int four = lane / 4, apart = (four >> 2 & 1) | ((four ^ four >> 1 ^ four >> 2) & 1) << 1 |
+                                           (four >> 3) << 2 | (four >> 1 & 1) << 3;
         CKCI_K_UNROLL(SPREAD ? 64 : 1)
         for (int n = 0; n < STRIPS; n++) {
-            __syncthreads();
+            ckci_k_lds_barrier();
             if constexpr (SPREAD) {
                 put_strip<PITCH>(strip, n);
             } else if constexpr (SHIFT) {
@@ -4587,12 +4695,12 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
                     }
                 }
             }
-            __syncthreads();
+            ckci_k_lds_barrier();
             int row = row0 + n / ACROSS_STRIPS * U::M, column = column0 + n % ACROSS_STRIPS * G::STRIP;
             int count = rows_fast ? 1 : WIDE;
             CKCI_K_UNROLL(1)
             for (int e = lane; e < U::M * G::STRIP / count; e += U::WAVE) {
-                int r = rows_fast ? e % U::M : e / (G::STRIP / WIDE);
+                int r = rows_fast ? e % U::M : APART ? apart + (e - lane) / 4 : e / (G::STRIP / WIDE);
                 int c = rows_fast ? e / U::M : e % (G::STRIP / WIDE) * WIDE;
                 out(row + r, column + c, strip + r * PITCH + c, count);
             }
@@ -5809,6 +5917,18 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                                      (b.axis[2].write0 + q.x * p.dim[2].write_step) * t.stride[5];
         }
     }
+    if constexpr (F::SUMS_WIDE == 4) { /* so that a wave's stores fill lines */
+        if (parts) {
+            f.template finish<4>(m.tiles, false, [&](int row, int column, typename F::number *v, int) {
+                column += b.column;
+                if (at[row] >= 0 && column < p.columns) {
+                    unsigned char *to = ckci_k_global(p.o.partial) + (at[row] + column) * 4;
+                    *(ckci_k_uint4 *)to = *(const ckci_k_uint4 *)v;
+                }
+            });
+            return;
+        }
+    }
     f.template finish<8>(m.tiles, !lines && t.stride[5] < t.stride[2],
                          [&](int row, int column, typename F::number *v, int count) {
                              column += b.column;
@@ -7008,6 +7128,13 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
                 *(ckci_k_uint4 *)dst = *(const ckci_k_uint4 *)v;
             }
             return;
+        }
+        if constexpr (F::SUMS_WIDE == 4 && ckci_k_is_float<number>::YES) {
+            if (p.o_vec && !p.o.partial && p.columns % 4 == 0) { /* dwei is dense in the order of the sums */
+                const int64_t at = ((int64_t)group * p.rows + row) * p.columns + column;
+                ckci_k_store_four(p.o.t.dtype, p.o.t.p, at, *(const ckci_k_uint4 *)v);
+                return;
+            }
         }
         CKCI_K_UNROLL(1)
         for (int i = 0; i < count && column + i < p.columns; i++) {
@@ -11740,10 +11867,16 @@ template <class U, int STEPS> struct ckci_k_pointwise {
     };
 
     /* Where chunk `chunk` of column `column` lies: rows of `pitch` bytes, a multiple of 128, chunks of each
-       eight exchanged so that neither stores nor loads of neighbouring lanes meet in the banks. */
+       eight exchanged so that neither stores nor loads of neighbouring lanes meet in the banks. AMD: nor of
+       those lanes that CDNA serves together, eight from 32 banks or, CDNA 4, sixteen from 64, for which
+       chunks of rows of 256 bytes are exchanged among sixteen. */
     static CKCI_K_MEMBER int32_t spot(int32_t pitch, int32_t column, int32_t chunk)
     {
         const int32_t turn = (column & 1) << 2 | (column >> 1 & 3);
+        if constexpr (!U::NVIDIA) {
+            const int32_t far = pitch & 128 ? 0 : (column & 1) << 3;
+            return column * pitch + (chunk ^ turn ^ far ^ (column >> 3 & 1) * 6) * 16;
+        }
         return column * pitch + (chunk ^ turn ^ ((column >> 3 ^ column >> 4) & 1) << 1) * 16;
     }
 
@@ -11931,6 +12064,11 @@ struct ckci_k_matrix_pointwise
 
 template <int STEPS> struct ckci_k_resident<ckci_k_matrix_pointwise<STEPS>> {
     enum { BLOCKS = STEPS > 4 ? 1 : 2 };
+};
+
+/* More than 256 registers would leave a SIMD of CDNA one wave. */
+template <int STEPS> struct ckci_k_together<ckci_k_matrix_pointwise<STEPS>> {
+    enum { WAVES = 2 };
 };
 
 

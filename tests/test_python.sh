@@ -114,4 +114,15 @@ else
     echo "FAIL examples/train_resnet50.py"
     cat "$dir/resnet.txt"
 fi
+
+# Whole steps of a network, as they are timed: they end, and both losses are the same.
+if CKCONV_LIBRARY=$BUILD/libckconv.so "$python" -W ignore "$here/../bench/steps.py" --device cpu \
+    --models unet3d --batch 2 --size 16 --steps 1 --dtype f32 >"$dir/steps.txt" 2>&1 &&
+    grep -q '^unet3d .* loss ' "$dir/steps.txt" && ! grep -q 'left to PyTorch' "$dir/steps.txt"; then
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1))
+    echo "FAIL bench/steps.py"
+    cat "$dir/steps.txt"
+fi
 finish "$passed" "$failed"

@@ -219,6 +219,9 @@ for part in $parts; do
         echo "skipped: no $part"
     fi
 done
+# Compilers put the waits that AMD's vector instructions need (sums of MFMA, say) around their own alone.
+grep -n '"v_[a-z]' "$folder"/kernels.hip.h >"$dir/out" 2>/dev/null
+check "kernels.hip.h: vector instructions of AMD in assembly" "$dir/out"
 here=$(dirname "$0")
 narrow "$here"/*.[ch] "$here"/*.cc "$here"/*.sh "$here"/../examples/*.[ch] "$here"/../python/*.c >"$dir/out"
 check "tests, examples and python's C: lines of 110 columns at most" "$dir/out"

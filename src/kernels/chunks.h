@@ -135,7 +135,7 @@ CKCI_K_FN void ckci_k_lds_barrier()
 /* 16 bytes for each lane of a wave straight into LDS, lane after lane from `to` on, which is the same for all
    of them: CDNA 4. Zeros where the offset is outside the window. They count as loads from memory, and arrive
    in order. A compiler that knew of the copies would wait for all of them before it reads LDS; that is up to
-   ckci_k_direct_barrier. */
+   ckci_k_direct_barrier. Five wait states are between a lane's number that becomes the wave's and its use. */
 CKCI_K_FN void ckci_k_copy_direct(unsigned char *to, const ckci_k_window &w, int32_t offset, int32_t more)
 {
 #if defined(CKCI_SIMULATOR)
@@ -143,7 +143,7 @@ CKCI_K_FN void ckci_k_copy_direct(unsigned char *to, const ckci_k_window &w, int
     sim_copy_later(to + (int)threadIdx.x % 64 * 16, &v);
 #elif CKCI_K_UNIT == CKCI_K_UNIT_CDNA4 && defined(__OPTIMIZE__)
     typedef __attribute__((address_space(3))) unsigned char *pointer;
-    asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tbuffer_load_dwordx4 %1, %2, %3 offen lds" ::"s"(
+    asm volatile("s_mov_b32 m0, %0\n\ts_nop 3\n\tbuffer_load_dwordx4 %1, %2, %3 offen lds" ::"s"(
                      (uint32_t)(uintptr_t)(pointer)to),
                  "v"(offset), "s"(w.v), "s"(__builtin_amdgcn_readfirstlane(more))
                  : "memory"); /* M0 cannot be named here; nothing else keeps a value there */

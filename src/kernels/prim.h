@@ -721,6 +721,31 @@ CKCI_K_FN void ckci_k_hold(ckci_divisor &d)
     d.shift = (uint32_t)ckci_k_lane_afresh((int32_t)d.shift);
 }
 
+/* Two f32 to bf16 or f16, whose callers know which when they are compiled. */
+CKCI_K_FN uint32_t ckci_k_two_halves(bool bf16, float low, float high)
+{
+    if (!bf16) {
+        return ckci_k_float_half(low) | ckci_k_float_half(high) << 16;
+    }
+#if defined(__HIP_DEVICE_COMPILE__) && CKCI_K_UNIT == CKCI_K_UNIT_CDNA4
+    /* v_cvt_pk_bf16_f32; not as assembly, before which compilers do not wait for sums of MFMA */
+    typedef float singles __attribute__((ext_vector_type(2)));
+    typedef __bf16 halves __attribute__((ext_vector_type(2)));
+    const singles two = {low, high};
+    return __builtin_bit_cast(uint32_t, __builtin_convertvector(two, halves));
+#elif defined(__HIP_DEVICE_COMPILE__)
+    const uint32_t two[2] = {ckci_k_bits(low), ckci_k_bits(high)};
+    uint32_t rounded[2]; /* in the upper half */
+    CKCI_K_UNROLL(2)
+    for (int i = 0; i < 2; i++) {
+        rounded[i] = two[i] << 1 > 0xff000000u ? two[i] | 0x400000u : two[i] + 0x7fffu + (two[i] >> 16 & 1);
+    }
+    return __builtin_amdgcn_perm(rounded[1], rounded[0], 0x07060302u);
+#else
+    return ckci_k_float_bf16(low) | ckci_k_float_bf16(high) << 16;
+#endif
+}
+
 /* Two f32, as their bits, to f16 or bf16. */
 CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
 {
@@ -733,9 +758,8 @@ CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
     }
     return two;
 #else
-    float a = ckci_k_float(low), b = ckci_k_float(high);
-    return CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_float_bf16(a) | ckci_k_float_bf16(b) << 16
-                                            : ckci_k_float_half(a) | ckci_k_float_half(b) << 16;
+    const float a = ckci_k_float(low), b = ckci_k_float(high);
+    return CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_two_halves(true, a, b) : ckci_k_two_halves(false, a, b);
 #endif
 }
 

@@ -12,6 +12,7 @@
 /* Eight neighbouring finished values, aligned together. */
 CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const int32_t *v)
 {
+    p = ckci_k_global(p);
     if (dtype == CKCONV_I32) {
         ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
         ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
@@ -35,14 +36,34 @@ CKCI_K_FN void ckci_k_store8(int32_t, unsigned char *p, const double *v)
     }
 }
 
+/* Eight numbers as four words; see ckci_k_two_halves. */
+CKCI_K_FN ckci_k_uint4 ckci_k_eight_halves(bool bf16, const ckci_k_uint4 &a, const ckci_k_uint4 &b)
+{
+    const ckci_k_uint4 packed = {ckci_k_two_halves(bf16, ckci_k_float(a.x), ckci_k_float(a.y)),
+                                 ckci_k_two_halves(bf16, ckci_k_float(a.z), ckci_k_float(a.w)),
+                                 ckci_k_two_halves(bf16, ckci_k_float(b.x), ckci_k_float(b.y)),
+                                 ckci_k_two_halves(bf16, ckci_k_float(b.z), ckci_k_float(b.w))};
+    return packed;
+}
+
 CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
 {
+    p = ckci_k_global(p);
     if (dtype == CKCONV_F32) {
         ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
         ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
         return;
     }
     ckci_k_uint4 a = ((const ckci_k_uint4 *)v)[0], b = ((const ckci_k_uint4 *)v)[1], packed;
+    if constexpr (CKCI_K_MAYBE_AMD) { /* whose compilers would ask for the type before each word */
+        if (CKCI_K_BF16(dtype != CKCONV_F16)) {
+            packed = ckci_k_eight_halves(true, a, b);
+        } else {
+            packed = ckci_k_eight_halves(false, a, b);
+        }
+        *(ckci_k_uint4 *)p = packed;
+        return;
+    }
     packed.x = ckci_k_two(dtype, a.x, a.y);
     packed.y = ckci_k_two(dtype, a.z, a.w);
     packed.z = ckci_k_two(dtype, b.x, b.y);
@@ -50,9 +71,20 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
     *(ckci_k_uint4 *)p = packed;
 }
 
-/* N numbers of f32, f16 or bf16 that are aligned together. */
-template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned char *p, float (&x)[N])
+/* The numbers that words hold. */
+template <int N> CKCI_K_FN void ckci_k_widen_line(bool bf16, const uint32_t *w, float (&x)[N])
 {
+    CKCI_K_UNROLL(4)
+    for (int i = 0; i < N / 2; i++) {
+        x[2 * i] = bf16 ? ckci_k_float(w[i] << 16) : ckci_k_half_float(w[i] & 0xffffu);
+        x[2 * i + 1] = bf16 ? ckci_k_float(w[i] & 0xffff0000u) : ckci_k_half_float(w[i] >> 16);
+    }
+}
+
+/* N numbers of f32, f16 or bf16 that are aligned together. */
+template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned char *from, float (&x)[N])
+{
+    const unsigned char *p = ckci_k_global((unsigned char *)from);
     static_assert(N == 4 || N == 8, "one or two words of 16 bytes");
     uint32_t w[N];
     if (dtype == CKCONV_F32) {
@@ -82,10 +114,14 @@ template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned c
         w[1] = v.y;
     }
     const bool bf16 = CKCI_K_BF16(dtype != CKCONV_F16);
-    CKCI_K_UNROLL(4)
-    for (int i = 0; i < N / 2; i++) {
-        x[2 * i] = bf16 ? ckci_k_float(w[i] << 16) : ckci_k_half_float(w[i] & 0xffffu);
-        x[2 * i + 1] = bf16 ? ckci_k_float(w[i] & 0xffff0000u) : ckci_k_half_float(w[i] >> 16);
+    if constexpr (CKCI_K_MAYBE_AMD) { /* as in ckci_k_store8 */
+        if (bf16) {
+            ckci_k_widen_line(true, w, x);
+        } else {
+            ckci_k_widen_line(false, w, x);
+        }
+    } else {
+        ckci_k_widen_line(bf16, w, x);
     }
 }
 
@@ -198,6 +234,25 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, 
     }
 }
 
+/* The same where registers are to spare. AMD: one test for all numbers where one bound or none is finite, as
+   each takes two instructions a number. */
+template <int N, class R> CKCI_K_FN void ckci_k_limit_line(const ckci_gpu_target &o, R (&x)[N])
+{
+    if constexpr (CKCI_K_MAYBE_AMD && sizeof(R) == 4) {
+        const ckci_k_closed<R> f(o);
+        if (ckci_k_bits(f.high) == 0x7f800000u) {
+            if (ckci_k_bits(f.low) != 0xff800000u) {
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < N; i++) {
+                    x[i] = x[i] < f.low ? f.low : x[i];
+                }
+            }
+            return;
+        }
+    }
+    ckci_k_limit(o, x);
+}
+
 /* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at
    `to`. SHORT: numbers are not aligned together, or the line ends before: `left` of them exist. */
 template <int N, bool SHORT, class R>
@@ -255,7 +310,30 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
     if (CURVED && o.form == CKCI_FORM_CURVED) {
         ckci_k_bend<ckci_k_line_ops<R>::OPS>(o.t.op, x);
     }
-    ckci_k_limit(o, x);
+    if constexpr (CURVED) {
+        ckci_k_limit_line(o, x);
+    } else {
+        ckci_k_limit(o, x);
+    }
+}
+
+/* Eight sums from LDS. AMD: by 16 bytes, as shorter loads of a wave meet in the banks. */
+template <class T, class R> CKCI_K_FN void ckci_k_take_line(const T *v, R (&x)[8])
+{
+    if constexpr (CKCI_K_MAYBE_AMD && sizeof(T) == 4) {
+        alignas(16) T sum[8];
+        ((ckci_k_uint4 *)sum)[0] = ((const ckci_k_uint4 *)v)[0];
+        ((ckci_k_uint4 *)sum)[1] = ((const ckci_k_uint4 *)v)[1];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            x[i] = (R)sum[i];
+        }
+    } else {
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            x[i] = (R)v[i];
+        }
+    }
 }
 
 /* Eight sums v, in LDS, to memory at `to`, in any form but SINGLE. SHORT: `left` of them, one by one. */
@@ -270,10 +348,7 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     }
     if (!SHORT || o.form != CKCI_FORM_STORE) {
         typename ckci_k_real<T>::type x[8];
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            x[i] = (typename ckci_k_real<T>::type)v[i];
-        }
+        ckci_k_take_line(v, x);
         ckci_k_epilogue<8, true, SHORT>(o, x, to, channel, left);
         alignas(16) T y[8];
         CKCI_K_UNROLL(8)

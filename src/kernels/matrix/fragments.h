@@ -316,14 +316,18 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             STRIPS = G::TM * ACROSS_STRIPS,
             SHIFT = U::ASYNC || (U::WAVE == 32 && (SIZE == 8 || SIZE == 4)),
             SPREAD = SIZE == 8 && !SHIFT,
-            PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH /* so that reads do not meet in the banks */
+            PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH, /* so that reads do not meet in the banks */
+            APART = U::DIRECT && WIDE == 8 && G::STRIP == 32
         };
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
         number *strip = (number *)tiles + wave * U::M * PITCH;
         int row0 = wave / G::WN * G::ROWS, column0 = wave % G::WN * G::COLUMNS;
+        /* APART, CDNA 4: the row of four lanes among 16; the sixteen that read together meet in no bank */
+        const int four = lane / 4, apart = (four >> 2 & 1) | ((four ^ four >> 1 ^ four >> 2) & 1) << 1 |
+                                           (four >> 3) << 2 | (four >> 1 & 1) << 3;
         CKCI_K_UNROLL(SPREAD ? 64 : 1)
         for (int n = 0; n < STRIPS; n++) {
-            __syncthreads();
+            ckci_k_lds_barrier();
             if constexpr (SPREAD) {
                 put_strip<PITCH>(strip, n);
             } else if constexpr (SHIFT) {
@@ -337,12 +341,12 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
                     }
                 }
             }
-            __syncthreads();
+            ckci_k_lds_barrier();
             int row = row0 + n / ACROSS_STRIPS * U::M, column = column0 + n % ACROSS_STRIPS * G::STRIP;
             int count = rows_fast ? 1 : WIDE;
             CKCI_K_UNROLL(1)
             for (int e = lane; e < U::M * G::STRIP / count; e += U::WAVE) {
-                int r = rows_fast ? e % U::M : e / (G::STRIP / WIDE);
+                int r = rows_fast ? e % U::M : APART ? apart + (e - lane) / 4 : e / (G::STRIP / WIDE);
                 int c = rows_fast ? e / U::M : e % (G::STRIP / WIDE) * WIDE;
                 out(row + r, column + c, strip + r * PITCH + c, count);
             }

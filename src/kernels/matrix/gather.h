@@ -617,6 +617,18 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                                      (b.axis[2].write0 + q.x * p.dim[2].write_step) * t.stride[5];
         }
     }
+    if constexpr (F::SUMS_WIDE == 4) { /* so that a wave's stores fill lines */
+        if (parts) {
+            f.template finish<4>(m.tiles, false, [&](int row, int column, typename F::number *v, int) {
+                column += b.column;
+                if (at[row] >= 0 && column < p.columns) {
+                    unsigned char *to = ckci_k_global(p.o.partial) + (at[row] + column) * 4;
+                    *(ckci_k_uint4 *)to = *(const ckci_k_uint4 *)v;
+                }
+            });
+            return;
+        }
+    }
     f.template finish<8>(m.tiles, !lines && t.stride[5] < t.stride[2],
                          [&](int row, int column, typename F::number *v, int count) {
                              column += b.column;

@@ -274,10 +274,16 @@ template <class U, int STEPS> struct ckci_k_pointwise {
     };
 
     /* Where chunk `chunk` of column `column` lies: rows of `pitch` bytes, a multiple of 128, chunks of each
-       eight exchanged so that neither stores nor loads of neighbouring lanes meet in the banks. */
+       eight exchanged so that neither stores nor loads of neighbouring lanes meet in the banks. AMD: nor of
+       those lanes that CDNA serves together, eight from 32 banks or, CDNA 4, sixteen from 64, for which
+       chunks of rows of 256 bytes are exchanged among sixteen. */
     static CKCI_K_MEMBER int32_t spot(int32_t pitch, int32_t column, int32_t chunk)
     {
         const int32_t turn = (column & 1) << 2 | (column >> 1 & 3);
+        if constexpr (!U::NVIDIA) {
+            const int32_t far = pitch & 128 ? 0 : (column & 1) << 3;
+            return column * pitch + (chunk ^ turn ^ far ^ (column >> 3 & 1) * 6) * 16;
+        }
         return column * pitch + (chunk ^ turn ^ ((column >> 3 ^ column >> 4) & 1) << 1) * 16;
     }
 
@@ -465,4 +471,9 @@ struct ckci_k_matrix_pointwise
 
 template <int STEPS> struct ckci_k_resident<ckci_k_matrix_pointwise<STEPS>> {
     enum { BLOCKS = STEPS > 4 ? 1 : 2 };
+};
+
+/* More than 256 registers would leave a SIMD of CDNA one wave. */
+template <int STEPS> struct ckci_k_together<ckci_k_matrix_pointwise<STEPS>> {
+    enum { WAVES = 2 };
 };
