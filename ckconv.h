@@ -23009,8 +23009,8 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, F_SLOW, F_PIXELS)                         \
     CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)               \
     CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, ROWS, COLUMNS, W_SLOW, W_PIXELS)
-#define CKCI_MMA_TMA_NARROW(X, ROWS, COLUMNS, PART, BACK, WEIGHT, F_SLOW, F_PIXELS, B_SLOW, B_PIXELS, W_SLOW,   \
-                            W_PIXELS)                                                                        \
+#define CKCI_MMA_TMA_NARROW(X, ROWS, COLUMNS, PART, BACK, WEIGHT, F_SLOW, F_PIXELS, B_SLOW, B_PIXELS,        \
+                            W_SLOW, W_PIXELS)                                                                \
     CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, F_SLOW, F_PIXELS)                         \
     CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)               \
     CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, COLUMNS, ROWS, W_SLOW, W_PIXELS)

@@ -9788,8 +9788,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         ACROSS_B = KIND != CKCI_K_TMA_GATHER,
         TURNED = !WEIGHT && BN == CKCI_TMA_BOX, /* the tile's columns are the instruction's rows */
         APART = TURNED || BM == CKCI_TMA_BOX,   /* groups part the instruction's columns, not its rows */
-        MI = APART ? 1 : BM / 128, /* instructions of a group along their rows */
-        NI = TURNED ? BM / 2 : APART ? BN / 2 : BN, /* columns of an instruction */
+        MI = APART ? 1 : BM / 128,              /* instructions of a group along their rows */
+        NI = TURNED  ? BM / 2
+             : APART ? BN / 2
+                     : BN, /* columns of an instruction */
         SLABS = NI / CKCI_TMA_BOX,
         SLABS_A = BM / CKCI_TMA_BOX,
         SLABS_B = BN / CKCI_TMA_BOX,
@@ -9803,10 +9805,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     struct lds {
         alignas(1024) unsigned char stages[CKCI_TMA_ROOM];
-        alignas(1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
+        alignas(
+            1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
         float vector[VECTOR]; /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
-        uint64_t full[2][CKCI_TMA_MOST]; /* what a stage is to hold has come; [1]: for the second group alone */
-        uint64_t empty[CKCI_TMA_MOST];   /* the waves that multiply it are done with it */
+        uint64_t full[2]
+                     [CKCI_TMA_MOST];  /* what a stage is to hold has come; [1]: for the second group alone */
+        uint64_t empty[CKCI_TMA_MOST]; /* the waves that multiply it are done with it */
     };
 
     /* Rows of a tile, steps that LDS holds, and do groups take turns? In bwd_weight none do. */
@@ -10205,8 +10209,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
 #else
 #define CKCI_K_PUT(TURN)                                                                                     \
-    asm volatile("stmatrix.sync.aligned.m8n8.x4" TURN ".shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(           \
-                     ckci_k_lds_address(to)),                                                                \
+    asm volatile("stmatrix.sync.aligned.m8n8.x4" TURN                                                        \
+                 ".shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),                        \
                  "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])                                          \
                  : "memory")
         if constexpr (TURNED) {
@@ -10252,9 +10256,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         for (int32_t e = (int32_t)threadIdx.x % 128; e < 64 * 32; e += 128) {
             const int32_t r = e / 32, word = e % 32;
             if (row + r < p.conv.rows && 2 * word < b.count) {
-                *(uint32_t *)(uintptr_t)(o.p + 2 * ((row + r) * o.stride[1] + b.first + 2 * word)) =
-                    *(const uint32_t *)(m.strip[group][filled] + ckci_k_spot<128>(r, word / 4) +
-                                        word % 4 * 4);
+                *(uint32_t *)(uintptr_t)(o.p + 2 * ((row + r) * o.stride[1] + b.first + 2 * word)) = *(
+                    const uint32_t *)(m.strip[group][filled] + ckci_k_spot<128>(r, word / 4) + word % 4 * 4);
             }
         }
     }
