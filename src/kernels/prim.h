@@ -738,7 +738,12 @@ CKCI_K_FN uint32_t ckci_k_two_halves(bool bf16, float low, float high)
     uint32_t rounded[2]; /* in the upper half */
     CKCI_K_UNROLL(2)
     for (int i = 0; i < 2; i++) {
-        rounded[i] = two[i] << 1 > 0xff000000u ? two[i] | 0x400000u : two[i] + 0x7fffu + (two[i] >> 16 & 1);
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ /* compilers take no number for a NaN */
+        const bool nan = two[i] << 1 > 0xff000000u;
+#else
+        const bool nan = __builtin_amdgcn_classf(i ? high : low, 3); /* of either kind */
+#endif
+        rounded[i] = nan ? two[i] | 0x400000u : two[i] + 0x7fffu + (two[i] >> 16 & 1);
     }
     return __builtin_amdgcn_perm(rounded[1], rounded[0], 0x07060302u);
 #else
