@@ -193,6 +193,30 @@ def add_loads(emu):
     emu._decode = decode_loads
 
 
+def keep_nan(emu):
+    """Of an f32 to bf16 (gfx950: v_cvt_pk_bf16_f32) the emulator rounds the bits, whatever they are: NaN 0x7fffffff
+    becomes -0. Compilers take that instruction for every such conversion, so it has to keep a NaN. What was compiled
+    of instructions before is kept apart."""
+    start, emu.CACHE = emu._emu, emu.CACHE / "nan"
+
+    def started():
+        first = emu._E is None
+        core = start()
+        if first:
+            import test.mockgpu.amd.pcode as pcode
+            plain = pcode._FUNCS["f32_to_bf16"]
+            pcode._FUNCS["f32_to_bf16"] = lambda v: is_nan(pcode, v).where(
+                pcode._const(pcode.dtypes.uint16, 0x7fc0), plain(v))
+        return core
+
+    def is_nan(pcode, v):
+        types = pcode.dtypes
+        bits = (v.bitcast(types.float32) if v.dtype != types.float32 else v).bitcast(types.uint32)
+        return (bits & pcode._u32(0x7fffffff)) > pcode._u32(0x7f800000)
+
+    emu._emu = started
+
+
 def correct(emu):
     """Mends what the emulator misreads: operands of 16 bits above v127 of CDNA's VOP1, VOP2 and VOPC.
 
@@ -234,6 +258,7 @@ def correct(emu):
 
     emu._sub, emu._decode = sub, corrected
     add_loads(emu)
+    keep_nan(emu)
 
 
 def run(object_file, folder, options, buffers):
