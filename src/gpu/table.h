@@ -250,6 +250,8 @@
       ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)                                                      \
     X(depth_weight_##S##_1_any, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                    \
       ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)                                                      \
+    X(depth_weight_##S##_4_second, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                 \
+      ckci_k_depth_weight<ckci_k_s_##S, 4, 4, 1, 5, 2>)                                                      \
     X(depth_weight_##S##_down_3, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                   \
       ckci_k_depth_down_weight<ckci_k_s_##S, 3>)                                                             \
     X(depth_weight_##S##_down_5, WEIGHT_DEPTH_##S, 2, ckci_gpu_depth, 256,                                   \
