@@ -960,6 +960,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 #pragma push_macro("CU_TENSOR_MAP_SWIZZLE_128B")
 #undef CU_TENSOR_MAP_SWIZZLE_128B
+#pragma push_macro("CU_TENSOR_MAP_SWIZZLE_32B")
+#undef CU_TENSOR_MAP_SWIZZLE_32B
+#pragma push_macro("CU_TENSOR_MAP_SWIZZLE_64B")
+#undef CU_TENSOR_MAP_SWIZZLE_64B
 #pragma push_macro("D")
 #undef D
 #pragma push_macro("DBIAS")
@@ -3376,15 +3380,15 @@ typedef struct ckci_gpu_conv {
     } as;
 } ckci_gpu_conv;
 
-/* A tensor of two-byte numbers whose boxes, so many rows of 64 numbers, the tensor memory accelerator (TMA,
-   sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels:
+/* A tensor of two-byte numbers whose boxes, `rows` of `wide` numbers (64, 32 or 16), the tensor memory
+   accelerator (TMA, sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels:
    channels, up to three axes of a space (x first), images; rows of a box are those that neighbouring
    positions of a convolution read at its first tap, along each axis from `low` on (negative: padding) in
    steps of `step`; `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
 typedef struct ckci_gpu_box {
     const unsigned char *p;
     int64_t len[5], stride[5]; /* in numbers; stride[0] is 1 */
-    int32_t rank, pixels, rows;
+    int32_t rank, pixels, rows, wide;
     int32_t low[3], high[3], step[3];
 } ckci_gpu_box;
 
@@ -3405,6 +3409,9 @@ typedef struct ckci_gpu_tma {
     int32_t stages;       /* steps that LDS holds */
     int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
     int32_t steps;        /* of all parts of a tile */
+    int32_t subs, all;    /* fwd, bwd_data: boxes of a step for each 64 rows, of other taps and channels each; of
+                             all steps, */
+    int32_t slices;       /* and 16s of places of all steps */
     int32_t turned;       /* taps of weights are in the opposite order */
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
@@ -18416,6 +18423,25 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
     return filled < 1 ? 1 / filled : 1;
 }
 
+/* Channels of a box of fwd and bwd_data: 64, or fewer where those that there are not would be an eighth of
+   all or more. */
+CKCI_FN int32_t ckci_tma_wide(int64_t red)
+{
+    int32_t wide = CKCI_TMA_BOX;
+    while (wide > 16 && 8 * (ckci_ceil_div(red, wide) * wide - ckci_ceil_div(red, wide / 2) * (wide / 2)) >=
+                            ckci_ceil_div(red, wide) * wide) {
+        wide /= 2;
+    }
+    return wide;
+}
+
+/* Places of the reduction, those with them. */
+CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, int64_t red)
+{
+    const int32_t wide = ckci_tma_wide(red);
+    return ckci_saturating_mul(c->filter[0] * c->filter[1] * c->filter[2], ckci_ceil_div(red, wide) * wide);
+}
+
 /* Nanoseconds that a tile of the TMA takes for 64 places of the reduction; boxes of few channels are most of
    all outside. */
 CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
@@ -18868,8 +18894,8 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
-    const double places = tma ? (double)taps * (double)(ckci_ceil_div(red, CKCI_TMA_BOX) * CKCI_TMA_BOX)
-                              : ckci_reduction(k, (double)red);
+    const int64_t steps = ckci_ceil_div(ckci_tma_places(c, red), CKCI_TMA_BOX);
+    const double places = tma ? (double)steps * CKCI_TMA_BOX : ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, m, m->l.grid, places);
     ckci_matrix_parts(device, m, places, limit, ws, cost);
     if (m->turns) {
@@ -20032,9 +20058,8 @@ CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b
 /* Steps of 64 places of the reduction, of all parts of a tile. */
 CKCI_FN int64_t ckci_tma_steps(const ckci_conv *c, const ckci_gpu_conv *k)
 {
-    const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
     if (c->op != CKCONV_BWD_WEIGHT) {
-        return taps * ckci_ceil_div(k->red, CKCI_TMA_BOX);
+        return ckci_ceil_div(ckci_tma_places(c, k->red), CKCI_TMA_BOX);
     }
     return ckci_ceil_div(c->n * c->output[0] * c->output[1] * c->output[2], CKCI_TMA_BOX);
 }
@@ -20109,7 +20134,25 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->turns = m->turns;
     t->skip = (int32_t)(steps % t->stages);
     t->box[0].rows = weight ? +CKCI_TMA_BOX : t->rows;
-    t->box[1].rows = across ? +CKCI_TMA_BOX : m->tile->columns;
+    t->box[1].rows = CKCI_TMA_BOX;
+    for (int i = 0; i < 3; i++) {
+        t->box[i].wide = CKCI_TMA_BOX;
+    }
+    if (!weight) {
+        const int32_t wide = ckci_tma_wide(k->red);
+        t->box[0].wide = wide;
+        t->subs = CKCI_TMA_BOX / wide;
+        t->all = (int32_t)(ckci_tma_places(c, k->red) / wide);
+        t->slices = (int32_t)(taps == 1 ? ckci_ceil_div(k->red, 16) : t->all * (wide / 16));
+        if (across) {
+            t->box[1].rows = wide;
+        } else { /* all columns in a box, but where 64s of them are more than there are */
+            t->box[1].wide = wide;
+            t->box[1].rows = k->columns < m->tile->columns        ? (k->columns + 7) / 8 * 8
+                             : k->columns % m->tile->columns == 0 ? m->tile->columns
+                                                                  : +CKCI_TMA_BOX;
+        }
+    }
     t->turned = c->op == CKCONV_BWD_DATA;
     t->box[2].rows = CKCI_TMA_BOX;
     t->tiles = k->tiles_m * k->tiles_n;
@@ -26375,6 +26418,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("CU_TENSOR_MAP_INTERLEAVE_NONE")
 #pragma pop_macro("CU_TENSOR_MAP_L2_PROMOTION_L2_256B")
 #pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_128B")
+#pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_32B")
+#pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_64B")
 #pragma pop_macro("D")
 #pragma pop_macro("DBIAS")
 #pragma pop_macro("DEEP")

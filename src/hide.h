@@ -168,6 +168,10 @@
 #undef CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 #pragma push_macro("CU_TENSOR_MAP_SWIZZLE_128B")
 #undef CU_TENSOR_MAP_SWIZZLE_128B
+#pragma push_macro("CU_TENSOR_MAP_SWIZZLE_32B")
+#undef CU_TENSOR_MAP_SWIZZLE_32B
+#pragma push_macro("CU_TENSOR_MAP_SWIZZLE_64B")
+#undef CU_TENSOR_MAP_SWIZZLE_64B
 #pragma push_macro("D")
 #undef D
 #pragma push_macro("DBIAS")

@@ -87,6 +87,8 @@
 #pragma pop_macro("CU_TENSOR_MAP_INTERLEAVE_NONE")
 #pragma pop_macro("CU_TENSOR_MAP_L2_PROMOTION_L2_256B")
 #pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_128B")
+#pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_32B")
+#pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_64B")
 #pragma pop_macro("D")
 #pragma pop_macro("DBIAS")
 #pragma pop_macro("DEEP")

@@ -312,15 +312,15 @@ typedef struct ckci_gpu_conv {
     } as;
 } ckci_gpu_conv;
 
-/* A tensor of two-byte numbers whose boxes, so many rows of 64 numbers, the tensor memory accelerator (TMA,
-   sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels:
+/* A tensor of two-byte numbers whose boxes, `rows` of `wide` numbers (64, 32 or 16), the tensor memory
+   accelerator (TMA, sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels:
    channels, up to three axes of a space (x first), images; rows of a box are those that neighbouring
    positions of a convolution read at its first tap, along each axis from `low` on (negative: padding) in
    steps of `step`; `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
 typedef struct ckci_gpu_box {
     const unsigned char *p;
     int64_t len[5], stride[5]; /* in numbers; stride[0] is 1 */
-    int32_t rank, pixels, rows;
+    int32_t rank, pixels, rows, wide;
     int32_t low[3], high[3], step[3];
 } ckci_gpu_box;
 
@@ -341,6 +341,9 @@ typedef struct ckci_gpu_tma {
     int32_t stages;       /* steps that LDS holds */
     int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
     int32_t steps;        /* of all parts of a tile */
+    int32_t subs, all;    /* fwd, bwd_data: boxes of a step for each 64 rows, of other taps and channels each; of
+                             all steps, */
+    int32_t slices;       /* and 16s of places of all steps */
     int32_t turned;       /* taps of weights are in the opposite order */
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;

@@ -535,6 +535,25 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
     return filled < 1 ? 1 / filled : 1;
 }
 
+/* Channels of a box of fwd and bwd_data: 64, or fewer where those that there are not would be an eighth of
+   all or more. */
+CKCI_FN int32_t ckci_tma_wide(int64_t red)
+{
+    int32_t wide = CKCI_TMA_BOX;
+    while (wide > 16 && 8 * (ckci_ceil_div(red, wide) * wide - ckci_ceil_div(red, wide / 2) * (wide / 2)) >=
+                            ckci_ceil_div(red, wide) * wide) {
+        wide /= 2;
+    }
+    return wide;
+}
+
+/* Places of the reduction, those with them. */
+CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, int64_t red)
+{
+    const int32_t wide = ckci_tma_wide(red);
+    return ckci_saturating_mul(c->filter[0] * c->filter[1] * c->filter[2], ckci_ceil_div(red, wide) * wide);
+}
+
 /* Nanoseconds that a tile of the TMA takes for 64 places of the reduction; boxes of few channels are most of
    all outside. */
 CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
@@ -987,8 +1006,8 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
-    const double places = tma ? (double)taps * (double)(ckci_ceil_div(red, CKCI_TMA_BOX) * CKCI_TMA_BOX)
-                              : ckci_reduction(k, (double)red);
+    const int64_t steps = ckci_ceil_div(ckci_tma_places(c, red), CKCI_TMA_BOX);
+    const double places = tma ? (double)steps * CKCI_TMA_BOX : ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, m, m->l.grid, places);
     ckci_matrix_parts(device, m, places, limit, ws, cost);
     if (m->turns) {

@@ -44,11 +44,24 @@
                  : __VA_ARGS__                                                                               \
                  : "l"(a), "l"(b), "n"(ACROSS_A), "n"(ACROSS_B))
 
-/* An operand's descriptor: where it begins in LDS (in 16 bytes), and how it goes on: 128-byte swizzle, 1024
-   bytes to the next eight rows, slabs (of 64 rows or columns, where they lie across) 8192 bytes apart. */
-CKCI_K_FN uint64_t ckci_k_describe(uint32_t at)
+/* How an operand lies in LDS whose rows are 64, 32 or 16 places: swizzled by 128, 64 or 32 bytes, as far to
+   the next eight rows. */
+CKCI_K_FN uint32_t ckci_k_rows_of(int32_t wide)
 {
-    return (uint64_t)(1u << 30 | 64u) << 32 | (512u << 16 | at);
+    return (wide == 64 ? 1u : wide == 32 ? 2u : 3u) << 30 | (uint32_t)wide;
+}
+
+/* An operand's descriptor: where it begins in LDS (in 16 bytes), and how it goes on: as above, slabs (of 64
+   rows or columns, where they lie across) 8192 bytes apart. */
+CKCI_K_FN uint64_t ckci_k_describe(uint32_t at, uint32_t rows = 1u << 30 | 64u)
+{
+    return (uint64_t)rows << 32 | (512u << 16 | at);
+}
+
+/* Of an operand all of whose rows, eight after the other, are the same 256 bytes: 8 rows of 16 places. */
+CKCI_K_FN uint64_t ckci_k_describe_same(uint32_t at)
+{
+    return (uint64_t)(3u << 30) << 32 | at;
 }
 
 /* ACROSS: places of the reduction are rows in LDS. */

@@ -8,7 +8,9 @@
   take tiles of half the rows in turns: then one multiplies while the other stores.
 
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a tap,
-  taps first; GATHER reads weights along these channels, BACK across them. bwd_weight: rows are output
+  or 32 at two taps or 16 at four, where fewer of 64 would exist: to fill a box where no channels are takes
+  twice as long as to bring some. Taps go first; GATHER reads weights along these channels, BACK across them.
+  Boxes without any column that exists are not sent for. bwd_weight: rows are output
   channels, columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the
   tile's rows as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns
   would wait for LDS.
@@ -105,8 +107,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         SLABS = NI / CKCI_TMA_BOX,
         SLABS_A = BM / CKCI_TMA_BOX,
         SLABS_B = BN / CKCI_TMA_BOX,
-        BOXES_A = ACROSS_A ? +SLABS_A : 1, /* of a stage */
-        BOXES_B = ACROSS_B ? +SLABS_B : 1,
+        BOXES_A = ACROSS_A ? +SLABS_A : 1, /* of a stage at most, for each of its taps */
+        BOXES_B = SLABS_B,
         STRIPS = WEIGHT ? 1 : 2, /* of a group: one is read while the other is filled */
         VECTOR = WEIGHT ? 8 * BM : 2 * BN
     };
@@ -117,6 +119,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         alignas(1024) unsigned char stages[CKCI_TMA_ROOM];
         alignas(
             1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
+        alignas(256) unsigned char nothing[256];                      /* zeros: 8 rows of 16 places */
         float vector[VECTOR]; /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
         uint64_t full[2]
                      [CKCI_TMA_MOST];  /* what a stage is to hold has come; [1]: for the second group alone */
@@ -139,18 +142,74 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? 0 : p.turns;
     }
 
+    /* Numbers of an operand's row in LDS where rows lie along the reduction, bytes of 64 of them. */
+    static CKCI_K_MEMBER int32_t wide(const ckci_gpu_tma &p)
+    {
+        return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
+    }
+
+    static CKCI_K_MEMBER int32_t slab_bytes(const ckci_gpu_tma &p)
+    {
+        return 2 * CKCI_TMA_BOX * wide(p);
+    }
+
     /* ---- Two waves that send, one for each operand: a lane for each box of a stage. What a step needs is
        computed while the one before waits for room. */
     struct sender {
         const ckci_gpu_tma &p;
-        int32_t which, slab, pixels, kind, tap;
+        int32_t which, sub, slab, pixels, kind, tap;
+        int32_t place; /* of the lane's box in a stage */
+        int32_t boxes; /* of the tile, for each of a step's taps: those that have something */
         ckci_k_corner at;
 
         CKCI_K_MEMBER sender(const ckci_gpu_tma &args, int32_t operand, int32_t lane)
-            : p(args), which(operand), slab(lane), tap(0)
+            : p(args), which(operand), tap(0), boxes(0)
         {
+            const int32_t most = which ? +BOXES_B : +BOXES_A;
+            sub = lane / most;
+            slab = lane - sub * most;
             pixels = which ? p.box[1].pixels : p.box[0].pixels;
             kind = (which ? p.box[1].rank : p.box[0].rank) + (pixels ? +CKCI_K_BOX_PIXELS : 0);
+            place = which == 0 ? (WEIGHT ? slab * CKCI_TMA_BOX_BYTES : sub * rows(p) * 2 * wide(p))
+                    : KIND == CKCI_K_TMA_GATHER ? sub * BN * 2 * wide(p) + slab * slab_bytes(p)
+                                                : slab * CKCI_TMA_BOX_BYTES + sub * wide(p) * 128;
+            place += which ? rows(p) * 128 : 0;
+        }
+
+        /* How many taps and channels of a step exist; bytes of its boxes. */
+        CKCI_K_MEMBER int32_t subs(int32_t step) const
+        {
+            const int32_t left = WEIGHT ? 1 : p.all - step * p.subs;
+            return WEIGHT || left < p.subs ? left : p.subs;
+        }
+
+        CKCI_K_MEMBER int32_t bytes(int32_t step) const
+        {
+            const int32_t box = WEIGHT || (which && KIND != CKCI_K_TMA_GATHER)
+                                    ? 128 * wide(p)
+                                    : 2 * wide(p) * (which ? p.box[1].rows : rows(p));
+            return box * boxes * subs(step);
+        }
+
+        CKCI_K_MEMBER bool sends(int32_t step) const
+        {
+            return slab < boxes && sub < subs(step);
+        }
+
+        /* Of the tile's boxes those that have columns (bwd_weight: rows, too). */
+        CKCI_K_MEMBER void count(const ckci_k_tma_pieces &s)
+        {
+            int32_t left = p.conv.columns - s.column * BN, most = BOXES_B;
+            if (which == 0) {
+                left = WEIGHT ? p.conv.rows - s.row * BM : 1;
+                most = BOXES_A;
+            } else if (WEIGHT) {
+                left = (p.taps * p.blocks - s.column * SLABS_B) * CKCI_TMA_BOX;
+            } else if (KIND == CKCI_K_TMA_GATHER && p.box[1].rows != CKCI_TMA_BOX) {
+                most = 1;
+            }
+            boxes = (left + CKCI_TMA_BOX - 1) / CKCI_TMA_BOX;
+            boxes = boxes < most ? boxes : most;
         }
 
         /* The pixel, or the row, of a position. */
@@ -187,29 +246,20 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                     const int32_t block = s.column * SLABS_B + slab;
                     tap = ckci_k_divide(block, p.by_blocks);
                     at.place = (block - tap * p.blocks) * CKCI_TMA_BOX;
-                    if (tap < p.taps) {
-                        pixel_of_tap();
-                    } else { /* no such column: channels that there are not */
-                        at.place = p.blocks * CKCI_TMA_BOX;
-                    }
+                    pixel_of_tap();
                 }
                 position(s.from * CKCI_TMA_BOX);
             } else {
-                const int32_t block = ckci_k_divide(s.from, p.by_all_taps);
-                tap = s.from - block * p.taps;
-                at.place = block * CKCI_TMA_BOX;
                 if (which == 0) {
-                    position(s.row * rows(p) + slab * CKCI_TMA_BOX);
-                    pixel_of_tap();
+                    position(s.row * rows(p));
                 } else if (KIND == CKCI_K_TMA_GATHER) {
                     at.y = s.column * BN + slab * CKCI_TMA_BOX;
-                    at.x = p.taps > 1 ? tap_of_weights() : at.y;
                 } else {
-                    at.y = at.place;
                     at.place = s.column * BN + slab * CKCI_TMA_BOX;
-                    at.x = p.taps > 1 ? tap_of_weights() : at.y;
                 }
+                go(s.from);
             }
+            count(s);
         }
 
         /* bwd_data has taps in the opposite order. */
@@ -218,34 +268,23 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             return p.turned ? p.taps - 1 - tap : tap;
         }
 
-        /* The next one. */
-        CKCI_K_MEMBER void advance(int32_t step)
+        /* To a step. */
+        CKCI_K_MEMBER void go(int32_t step)
         {
-            const ckci_gpu_dim *d = p.conv.dim;
             if constexpr (WEIGHT) {
                 position(step * CKCI_TMA_BOX);
                 return;
             }
-            const bool last = ++tap == p.taps;
-            const int32_t next = last ? +CKCI_TMA_BOX : 0;
-            tap = last ? 0 : tap;
+            const int32_t one = step * p.subs + sub, block = ckci_k_divide(one, p.by_all_taps);
+            tap = one - block * p.taps;
             if (which == 0) {
-                at.place += next;
-                at.tap_x += d[2].dilation;
-                if (at.tap_x == d[2].filter * d[2].dilation) {
-                    at.tap_x = 0;
-                    at.tap_y += d[1].dilation;
-                }
-                if (at.tap_y == d[1].filter * d[1].dilation) {
-                    at.tap_y = 0;
-                    at.tap_z += d[0].dilation;
-                }
-                at.tap_z = last ? 0 : at.tap_z;
+                at.place = block * wide(p);
+                pixel_of_tap();
             } else if (KIND == CKCI_K_TMA_GATHER) {
-                at.place += next;
-                at.x = p.taps > 1 ? tap_of_weights() : at.x;
+                at.place = block * wide(p);
+                at.x = p.taps > 1 ? tap_of_weights() : at.y;
             } else {
-                at.y += next;
+                at.y = block * wide(p);
                 at.x = p.taps > 1 ? tap_of_weights() : at.y;
             }
         }
@@ -258,7 +297,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
-        const int32_t place = (which ? rows(p) * 128 : 0) + lane * CKCI_TMA_BOX_BYTES;
         CKCI_K_UNROLL(1)
         while (piece.next()) {
             s.start(piece);
@@ -267,16 +305,16 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 uint64_t *full = &m.full[group][stage];
                 ckci_k_turns_await(&m.empty[stage], parity);
                 if (lane == 0) {
-                    ckci_k_turns_expect(full, which ? BN * 128 : rows(p) * 128);
+                    ckci_k_turns_expect(full, s.bytes(step));
                 }
-                if (lane < (which ? +BOXES_B : +BOXES_A)) {
-                    ckci_k_box_load(p, which, s.kind, m.stages + stage * room + place, full, s.at);
+                if (s.sends(step)) {
+                    ckci_k_box_load(p, which, s.kind, m.stages + stage * room + s.place, full, s.at);
                 }
                 if (++stage == stages(p)) {
                     stage = 0;
                     parity ^= 1;
                 }
-                s.advance(++step);
+                s.go(++step);
             }
             group ^= turns(p);
         }
@@ -359,30 +397,48 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    template <class T> CKCI_K_MEMBER void multiply()
+    /* Bytes from a stage's first 16 places to the i-th, where `rows` rows lie along the reduction. */
+    CKCI_K_MEMBER int32_t slice(int i, int32_t rows) const
+    {
+        return WEIGHT || wide(p) == 64 ? i * 32
+               : wide(p) == 32         ? i / 2 * 64 * rows + i % 2 * 32
+                                       : i * 32 * rows;
+    }
+
+    /* A step's `slices` of 16 places; products of the others, of which nothing may have come, are those of
+       zeros: a branch around instructions would make each wait for the one before. Of rows that lie along the reduction 64 are `slab` bytes. */
+    template <class T> CKCI_K_MEMBER void multiply(int32_t slices)
     {
         enum { ACROSS_M = TURNED ? ACROSS_B : ACROSS_A, ACROSS_N = TURNED ? ACROSS_A : ACROSS_B };
         const int32_t second = rows(p) * 128, at = stage * (second + BN * 128);
+        const int32_t slab_m = ACROSS_M ? +CKCI_TMA_BOX_BYTES : slab_bytes(p),
+                      slab_n = ACROSS_N ? +CKCI_TMA_BOX_BYTES : slab_bytes(p);
 #if defined(__CUDA_ARCH__)
         const uint32_t start =
             ckci_k_lds_address(m.stages) & 0x3ffff; /* without the block's number in a cluster */
+        const uint32_t rows_m = ckci_k_rows_of(ACROSS_M ? +CKCI_TMA_BOX : wide(p)),
+                       rows_n = ckci_k_rows_of(ACROSS_N ? +CKCI_TMA_BOX : wide(p));
+        const uint64_t nothing = ckci_k_describe_same((ckci_k_lds_address(m.nothing) & 0x3ffff) >> 4);
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            const int32_t a = at + (TURNED ? second : 0) + (APART ? 0 : part * MI * CKCI_TMA_BOX_BYTES) +
-                              (ACROSS_M ? i * 2048 : i * 32);
-            const int32_t b = at + (TURNED ? 0 : second) + (APART ? part * SLABS * CKCI_TMA_BOX_BYTES : 0) +
-                              (ACROSS_N ? i * 2048 : i * 32);
+            const int32_t a = at + (TURNED ? second : 0) + (APART ? 0 : part * MI * slab_m) +
+                              (ACROSS_M ? i * 2048 : slice(i, TURNED ? BN : rows(p)));
+            const int32_t b = at + (TURNED ? 0 : second) + (APART ? part * SLABS * slab_n : 0) +
+                              (ACROSS_N ? i * 2048 : slice(i, TURNED ? rows(p) : BN));
             CKCI_K_UNROLL(2)
             for (int j = 0; j < MI; j++) {
 #if defined(CKCI_SIMULATOR)
-                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * CKCI_TMA_BOX_BYTES, m.stages + b, NI,
-                                      ACROSS_M, ACROSS_N);
+                if (i < slices) {
+                    sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * slab_m, m.stages + b, NI, ACROSS_M,
+                                          ACROSS_N, wide(p));
+                }
 #else
-                ckci_k_multiply_groups<T, NI, ACROSS_M, ACROSS_N>(
-                    sum[j], ckci_k_describe((start + (uint32_t)(a + j * CKCI_TMA_BOX_BYTES)) >> 4),
-                    ckci_k_describe((start + (uint32_t)b) >> 4));
+                const uint64_t m_is = ckci_k_describe((start + (uint32_t)(a + j * slab_m)) >> 4, rows_m),
+                               n_is = ckci_k_describe((start + (uint32_t)b) >> 4, rows_n);
+                ckci_k_multiply_groups<T, NI, ACROSS_M, ACROSS_N>(sum[j], i < slices ? m_is : nothing,
+                                                                  i < slices ? n_is : nothing);
 #endif
             }
         }
@@ -400,7 +456,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         for (int32_t step = from; step < to; step++) {
             ckci_k_turns_await(&m.full[whose()][stage], parities >> stage & 1);
             parities ^= 1u << stage;
-            multiply<T>();
+            multiply<T>(WEIGHT ? 4 : p.slices - 4 * step);
             if constexpr (WEIGHT) {
                 if (sums_rows(column) && ((step - column) & (p.conv.bias_turns - 1)) == 0) {
                     ckci_k_sum_slabs<T>(m.stages + stage * (BM + BN) * 128, row_sum);
@@ -806,6 +862,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 ckci_k_turns_begin(&m.empty[i], turns(p) ? 4 : 8);
             }
             ckci_k_turns_begun();
+        }
+        if (threadIdx.x < 64) {
+            ((uint32_t *)m.nothing)[threadIdx.x] = 0;
+            ckci_k_proxy_fence();
         }
         if (threadIdx.x >= 256 && threadIdx.x % 32 == 0) {
             const int32_t box = (int32_t)threadIdx.x / 32 - 8;
