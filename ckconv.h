@@ -3409,9 +3409,7 @@ typedef struct ckci_gpu_tma {
     int32_t stages;       /* steps that LDS holds */
     int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
     int32_t steps;        /* of all parts of a tile */
-    int32_t subs, all;    /* fwd, bwd_data: boxes of a step for each 64 rows, of other taps and channels each; of
-                             all steps, */
-    int32_t slices;       /* and 16s of places of all steps */
+    int32_t subs;         /* fwd, bwd_data: boxes of a step, each of another tap or other channels */
     int32_t turned;       /* taps of weights are in the opposite order */
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
@@ -18423,16 +18421,12 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
     return filled < 1 ? 1 / filled : 1;
 }
 
-/* Channels of a box of fwd and bwd_data: 64, or fewer where those that there are not would be an eighth of
-   all or more. */
+/* Channels of a box of fwd and bwd_data: 64, or 32 where those that there are not would be an eighth of all
+   or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). */
 CKCI_FN int32_t ckci_tma_wide(int64_t red)
 {
-    int32_t wide = CKCI_TMA_BOX;
-    while (wide > 16 && 8 * (ckci_ceil_div(red, wide) * wide - ckci_ceil_div(red, wide / 2) * (wide / 2)) >=
-                            ckci_ceil_div(red, wide) * wide) {
-        wide /= 2;
-    }
-    return wide;
+    const int64_t all = ckci_ceil_div(red, 64) * 64, less = all - ckci_ceil_div(red, 32) * 32;
+    return red <= 16 ? 16 : 8 * less >= all ? 32 : 64;
 }
 
 /* Places of the reduction, those with them. */
@@ -20142,8 +20136,6 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         const int32_t wide = ckci_tma_wide(k->red);
         t->box[0].wide = wide;
         t->subs = CKCI_TMA_BOX / wide;
-        t->all = (int32_t)(ckci_tma_places(c, k->red) / wide);
-        t->slices = (int32_t)(taps == 1 ? ckci_ceil_div(k->red, 16) : t->all * (wide / 16));
         if (across) {
             t->box[1].rows = wide;
         } else { /* all columns in a box, but where 64s of them are more than there are */

@@ -341,9 +341,7 @@ typedef struct ckci_gpu_tma {
     int32_t stages;       /* steps that LDS holds */
     int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
     int32_t steps;        /* of all parts of a tile */
-    int32_t subs, all;    /* fwd, bwd_data: boxes of a step for each 64 rows, of other taps and channels each; of
-                             all steps, */
-    int32_t slices;       /* and 16s of places of all steps */
+    int32_t subs;         /* fwd, bwd_data: boxes of a step, each of another tap or other channels */
     int32_t turned;       /* taps of weights are in the opposite order */
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;

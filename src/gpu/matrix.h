@@ -535,16 +535,12 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
     return filled < 1 ? 1 / filled : 1;
 }
 
-/* Channels of a box of fwd and bwd_data: 64, or fewer where those that there are not would be an eighth of
-   all or more. */
+/* Channels of a box of fwd and bwd_data: 64, or 32 where those that there are not would be an eighth of all
+   or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). */
 CKCI_FN int32_t ckci_tma_wide(int64_t red)
 {
-    int32_t wide = CKCI_TMA_BOX;
-    while (wide > 16 && 8 * (ckci_ceil_div(red, wide) * wide - ckci_ceil_div(red, wide / 2) * (wide / 2)) >=
-                            ckci_ceil_div(red, wide) * wide) {
-        wide /= 2;
-    }
-    return wide;
+    const int64_t all = ckci_ceil_div(red, 64) * 64, less = all - ckci_ceil_div(red, 32) * 32;
+    return red <= 16 ? 16 : 8 * less >= all ? 32 : 64;
 }
 
 /* Places of the reduction, those with them. */

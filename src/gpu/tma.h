@@ -176,8 +176,6 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         const int32_t wide = ckci_tma_wide(k->red);
         t->box[0].wide = wide;
         t->subs = CKCI_TMA_BOX / wide;
-        t->all = (int32_t)(ckci_tma_places(c, k->red) / wide);
-        t->slices = (int32_t)(taps == 1 ? ckci_ceil_div(k->red, 16) : t->all * (wide / 16));
         if (across) {
             t->box[1].rows = wide;
         } else { /* all columns in a box, but where 64s of them are more than there are */

@@ -58,12 +58,6 @@ CKCI_K_FN uint64_t ckci_k_describe(uint32_t at, uint32_t rows = 1u << 30 | 64u)
     return (uint64_t)rows << 32 | (512u << 16 | at);
 }
 
-/* Of an operand all of whose rows, eight after the other, are the same 256 bytes: 8 rows of 16 places. */
-CKCI_K_FN uint64_t ckci_k_describe_same(uint32_t at)
-{
-    return (uint64_t)(3u << 30) << 32 | at;
-}
-
 /* ACROSS: places of the reduction are rows in LDS. */
 template <class T, int N, int ACROSS_A, int ACROSS_B>
 CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)

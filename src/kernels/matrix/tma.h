@@ -119,7 +119,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         alignas(1024) unsigned char stages[CKCI_TMA_ROOM];
         alignas(
             1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
-        alignas(256) unsigned char nothing[256];                      /* zeros: 8 rows of 16 places */
         float vector[VECTOR]; /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
         uint64_t full[2]
                      [CKCI_TMA_MOST];  /* what a stage is to hold has come; [1]: for the second group alone */
@@ -142,15 +141,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? 0 : p.turns;
     }
 
-    /* Numbers of an operand's row in LDS where rows lie along the reduction, bytes of 64 of them. */
+    /* Numbers of an operand's row in LDS where rows lie along the reduction. */
     static CKCI_K_MEMBER int32_t wide(const ckci_gpu_tma &p)
     {
         return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
-    }
-
-    static CKCI_K_MEMBER int32_t slab_bytes(const ckci_gpu_tma &p)
-    {
-        return 2 * CKCI_TMA_BOX * wide(p);
     }
 
     /* ---- Two waves that send, one for each operand: a lane for each box of a stage. What a step needs is
@@ -158,12 +152,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     struct sender {
         const ckci_gpu_tma &p;
         int32_t which, sub, slab, pixels, kind, tap;
-        int32_t place; /* of the lane's box in a stage */
-        int32_t boxes; /* of the tile, for each of a step's taps: those that have something */
+        int32_t place;        /* of the lane's box in a stage */
+        int32_t boxes, bytes; /* of the tile, for each of a step's taps: those with columns; of a step */
         ckci_k_corner at;
 
         CKCI_K_MEMBER sender(const ckci_gpu_tma &args, int32_t operand, int32_t lane)
-            : p(args), which(operand), tap(0), boxes(0)
+            : p(args), which(operand), tap(0), boxes(0), bytes(0)
         {
             const int32_t most = which ? +BOXES_B : +BOXES_A;
             sub = lane / most;
@@ -171,29 +165,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             pixels = which ? p.box[1].pixels : p.box[0].pixels;
             kind = (which ? p.box[1].rank : p.box[0].rank) + (pixels ? +CKCI_K_BOX_PIXELS : 0);
             place = which == 0 ? (WEIGHT ? slab * CKCI_TMA_BOX_BYTES : sub * rows(p) * 2 * wide(p))
-                    : KIND == CKCI_K_TMA_GATHER ? sub * BN * 2 * wide(p) + slab * slab_bytes(p)
+                    : KIND == CKCI_K_TMA_GATHER ? sub * BN * 2 * wide(p) + slab * 128 * wide(p)
                                                 : slab * CKCI_TMA_BOX_BYTES + sub * wide(p) * 128;
             place += which ? rows(p) * 128 : 0;
-        }
-
-        /* How many taps and channels of a step exist; bytes of its boxes. */
-        CKCI_K_MEMBER int32_t subs(int32_t step) const
-        {
-            const int32_t left = WEIGHT ? 1 : p.all - step * p.subs;
-            return WEIGHT || left < p.subs ? left : p.subs;
-        }
-
-        CKCI_K_MEMBER int32_t bytes(int32_t step) const
-        {
-            const int32_t box = WEIGHT || (which && KIND != CKCI_K_TMA_GATHER)
-                                    ? 128 * wide(p)
-                                    : 2 * wide(p) * (which ? p.box[1].rows : rows(p));
-            return box * boxes * subs(step);
-        }
-
-        CKCI_K_MEMBER bool sends(int32_t step) const
-        {
-            return slab < boxes && sub < subs(step);
         }
 
         /* Of the tile's boxes those that have columns (bwd_weight: rows, too). */
@@ -210,6 +184,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             }
             boxes = (left + CKCI_TMA_BOX - 1) / CKCI_TMA_BOX;
             boxes = boxes < most ? boxes : most;
+            bytes = boxes * (WEIGHT || (which && KIND != CKCI_K_TMA_GATHER)
+                                 ? +CKCI_TMA_BOX_BYTES
+                                 : 128 * (which ? p.box[1].rows : rows(p)));
         }
 
         /* The pixel, or the row, of a position. */
@@ -268,13 +245,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             return p.turned ? p.taps - 1 - tap : tap;
         }
 
-        /* To a step. */
+        /* To a step. What is left of the last one has channels that there are not. */
         CKCI_K_MEMBER void go(int32_t step)
         {
-            if constexpr (WEIGHT) {
-                position(step * CKCI_TMA_BOX);
-                return;
-            }
             const int32_t one = step * p.subs + sub, block = ckci_k_divide(one, p.by_all_taps);
             tap = one - block * p.taps;
             if (which == 0) {
@@ -285,6 +258,42 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 at.x = p.taps > 1 ? tap_of_weights() : at.y;
             } else {
                 at.y = block * wide(p);
+                at.x = p.taps > 1 ? tap_of_weights() : at.y;
+            }
+        }
+
+        /* To the next one. */
+        CKCI_K_MEMBER void advance(int32_t step)
+        {
+            const ckci_gpu_dim *d = p.conv.dim;
+            if constexpr (WEIGHT) {
+                position(step * CKCI_TMA_BOX);
+                return;
+            }
+            if (p.subs > 1) {
+                go(step);
+                return;
+            }
+            const bool last = ++tap == p.taps;
+            const int32_t next = last ? +CKCI_TMA_BOX : 0;
+            tap = last ? 0 : tap;
+            if (which == 0) {
+                at.place += next;
+                at.tap_x += d[2].dilation;
+                if (at.tap_x == d[2].filter * d[2].dilation) {
+                    at.tap_x = 0;
+                    at.tap_y += d[1].dilation;
+                }
+                if (at.tap_y == d[1].filter * d[1].dilation) {
+                    at.tap_y = 0;
+                    at.tap_z += d[0].dilation;
+                }
+                at.tap_z = last ? 0 : at.tap_z;
+            } else if (KIND == CKCI_K_TMA_GATHER) {
+                at.place += next;
+                at.x = p.taps > 1 ? tap_of_weights() : at.x;
+            } else {
+                at.y += next;
                 at.x = p.taps > 1 ? tap_of_weights() : at.y;
             }
         }
@@ -305,16 +314,16 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 uint64_t *full = &m.full[group][stage];
                 ckci_k_turns_await(&m.empty[stage], parity);
                 if (lane == 0) {
-                    ckci_k_turns_expect(full, s.bytes(step));
+                    ckci_k_turns_expect(full, s.bytes);
                 }
-                if (s.sends(step)) {
+                if (s.slab < s.boxes && s.sub < (WEIGHT ? 1 : p.subs)) {
                     ckci_k_box_load(p, which, s.kind, m.stages + stage * room + s.place, full, s.at);
                 }
                 if (++stage == stages(p)) {
                     stage = 0;
                     parity ^= 1;
                 }
-                s.go(++step);
+                s.advance(++step);
             }
             group ^= turns(p);
         }
@@ -397,48 +406,46 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* Bytes from a stage's first 16 places to the i-th, where `rows` rows lie along the reduction. */
-    CKCI_K_MEMBER int32_t slice(int i, int32_t rows) const
-    {
-        return WEIGHT || wide(p) == 64 ? i * 32
-               : wide(p) == 32         ? i / 2 * 64 * rows + i % 2 * 32
-                                       : i * 32 * rows;
-    }
+    /* How an operand lies in a stage: bytes from its first 16 places to the second and to the third 16, from
+       64 rows to the next; how it is described. */
+    struct layout {
+        int32_t one, two, slab;
+        uint32_t rows;
 
-    /* A step's `slices` of 16 places; products of the others, of which nothing may have come, are those of
-       zeros: a branch around instructions would make each wait for the one before. Of rows that lie along the reduction 64 are `slab` bytes. */
-    template <class T> CKCI_K_MEMBER void multiply(int32_t slices)
+        CKCI_K_MEMBER layout(bool across, int32_t wide, int32_t rows_of)
+        {
+            one = across ? 2048 : wide == 16 ? 32 * rows_of : 32;
+            two = across ? 4096 : wide == 64 ? 64 : 64 * rows_of;
+            slab = across ? +CKCI_TMA_BOX_BYTES : 128 * wide;
+            rows = ckci_k_rows_of(across ? +CKCI_TMA_BOX : wide);
+        }
+    };
+
+    enum { ACROSS_M = TURNED ? ACROSS_B : ACROSS_A, ACROSS_N = TURNED ? ACROSS_A : ACROSS_B };
+
+    template <class T> CKCI_K_MEMBER void multiply(const layout &left, const layout &right)
     {
-        enum { ACROSS_M = TURNED ? ACROSS_B : ACROSS_A, ACROSS_N = TURNED ? ACROSS_A : ACROSS_B };
         const int32_t second = rows(p) * 128, at = stage * (second + BN * 128);
-        const int32_t slab_m = ACROSS_M ? +CKCI_TMA_BOX_BYTES : slab_bytes(p),
-                      slab_n = ACROSS_N ? +CKCI_TMA_BOX_BYTES : slab_bytes(p);
 #if defined(__CUDA_ARCH__)
         const uint32_t start =
             ckci_k_lds_address(m.stages) & 0x3ffff; /* without the block's number in a cluster */
-        const uint32_t rows_m = ckci_k_rows_of(ACROSS_M ? +CKCI_TMA_BOX : wide(p)),
-                       rows_n = ckci_k_rows_of(ACROSS_N ? +CKCI_TMA_BOX : wide(p));
-        const uint64_t nothing = ckci_k_describe_same((ckci_k_lds_address(m.nothing) & 0x3ffff) >> 4);
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            const int32_t a = at + (TURNED ? second : 0) + (APART ? 0 : part * MI * slab_m) +
-                              (ACROSS_M ? i * 2048 : slice(i, TURNED ? BN : rows(p)));
-            const int32_t b = at + (TURNED ? 0 : second) + (APART ? part * SLABS * slab_n : 0) +
-                              (ACROSS_N ? i * 2048 : slice(i, TURNED ? rows(p) : BN));
+            const int32_t a = at + (TURNED ? second : 0) + (APART ? 0 : part * MI * left.slab) +
+                              i % 2 * left.one + i / 2 * left.two;
+            const int32_t b = at + (TURNED ? 0 : second) + (APART ? part * SLABS * right.slab : 0) +
+                              i % 2 * right.one + i / 2 * right.two;
             CKCI_K_UNROLL(2)
             for (int j = 0; j < MI; j++) {
 #if defined(CKCI_SIMULATOR)
-                if (i < slices) {
-                    sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * slab_m, m.stages + b, NI, ACROSS_M,
-                                          ACROSS_N, wide(p));
-                }
+                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * left.slab, m.stages + b, NI, ACROSS_M,
+                                      ACROSS_N, wide(p));
 #else
-                const uint64_t m_is = ckci_k_describe((start + (uint32_t)(a + j * slab_m)) >> 4, rows_m),
-                               n_is = ckci_k_describe((start + (uint32_t)b) >> 4, rows_n);
-                ckci_k_multiply_groups<T, NI, ACROSS_M, ACROSS_N>(sum[j], i < slices ? m_is : nothing,
-                                                                  i < slices ? n_is : nothing);
+                ckci_k_multiply_groups<T, NI, ACROSS_M, ACROSS_N>(
+                    sum[j], ckci_k_describe((start + (uint32_t)(a + j * left.slab)) >> 4, left.rows),
+                    ckci_k_describe((start + (uint32_t)b) >> 4, right.rows));
 #endif
             }
         }
@@ -450,13 +457,15 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     /* Steps from .. to - 1. A stage is left one step after its products began. */
     template <class T> CKCI_K_MEMBER void loop(int32_t from, int32_t to, int32_t column)
     {
+        const layout left(ACROSS_M, wide(p), TURNED ? BN : rows(p)),
+            right(ACROSS_N, wide(p), TURNED ? rows(p) : BN);
         int32_t before = -1;
         clear();
         CKCI_K_UNROLL(1)
         for (int32_t step = from; step < to; step++) {
             ckci_k_turns_await(&m.full[whose()][stage], parities >> stage & 1);
             parities ^= 1u << stage;
-            multiply<T>(WEIGHT ? 4 : p.slices - 4 * step);
+            multiply<T>(left, right);
             if constexpr (WEIGHT) {
                 if (sums_rows(column) && ((step - column) & (p.conv.bias_turns - 1)) == 0) {
                     ckci_k_sum_slabs<T>(m.stages + stage * (BM + BN) * 128, row_sum);
@@ -862,10 +871,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 ckci_k_turns_begin(&m.empty[i], turns(p) ? 4 : 8);
             }
             ckci_k_turns_begun();
-        }
-        if (threadIdx.x < 64) {
-            ((uint32_t *)m.nothing)[threadIdx.x] = 0;
-            ckci_k_proxy_fence();
         }
         if (threadIdx.x >= 256 && threadIdx.x % 32 == 0) {
             const int32_t box = (int32_t)threadIdx.x / 32 - 8;
