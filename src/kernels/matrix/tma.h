@@ -406,13 +406,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* How an operand lies in a stage: bytes from its first 16 places to the second and to the third 16, from
+    /* How an operand lies in a stage: numbers of a row along the reduction, bytes from its first 16 places to the second and to the third 16, from
        64 rows to the next; how it is described. */
     struct layout {
-        int32_t one, two, slab;
+        int32_t wide, one, two, slab;
         uint32_t rows;
 
-        CKCI_K_MEMBER layout(bool across, int32_t wide, int32_t rows_of)
+        CKCI_K_MEMBER layout(bool across, int32_t along, int32_t rows_of) : wide(along)
         {
             one = across ? 2048 : wide == 16 ? 32 * rows_of : 32;
             two = across ? 4096 : wide == 64 ? 64 : 64 * rows_of;
@@ -441,7 +441,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             for (int j = 0; j < MI; j++) {
 #if defined(CKCI_SIMULATOR)
                 sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * left.slab, m.stages + b, NI, ACROSS_M,
-                                      ACROSS_N, wide(p));
+                                      ACROSS_N, right.wide);
 #else
                 ckci_k_multiply_groups<T, NI, ACROSS_M, ACROSS_N>(
                     sum[j], ckci_k_describe((start + (uint32_t)(a + j * left.slab)) >> 4, left.rows),
@@ -455,10 +455,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* Steps from .. to - 1. A stage is left one step after its products began. */
-    template <class T> CKCI_K_MEMBER void loop(int32_t from, int32_t to, int32_t column)
+    template <class T> CKCI_K_MEMBER void loop(int32_t from, int32_t to, int32_t column, int32_t along)
     {
-        const layout left(ACROSS_M, wide(p), TURNED ? BN : rows(p)),
-            right(ACROSS_N, wide(p), TURNED ? rows(p) : BN);
+        const layout left(ACROSS_M, along, TURNED ? BN : rows(p)),
+            right(ACROSS_N, along, TURNED ? rows(p) : BN);
         int32_t before = -1;
         clear();
         CKCI_K_UNROLL(1)
@@ -813,7 +813,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    template <class T> CKCI_K_MEMBER void multiply_all()
+    /* PARTS: boxes have fewer than 64 channels. */
+    template <class T, bool PARTS> CKCI_K_MEMBER void multiply_all()
     {
         const int32_t chain = WEIGHT ? p.conv.chain / CKCI_TMA_BOX : 0;
         ckci_k_tma_pieces s(p);
@@ -832,7 +833,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             CKCI_K_UNROLL(1)
             for (;;) {
                 const int32_t to = chain && s.to - from > chain ? from + chain : s.to;
-                loop<T>(from, to, s.column);
+                loop<T>(from, to, s.column, PARTS ? wide(p) : +CKCI_TMA_BOX);
                 if (s.late()) {
                     put_apart();
                     break;
@@ -858,6 +859,15 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
         if (threadIdx.x % 128 == 0) {
             ckci_k_boxes_read<0>();
+        }
+    }
+
+    template <class T> CKCI_K_MEMBER void multiply_any()
+    {
+        if (!WEIGHT && p.subs > 1) {
+            multiply_all<T, !WEIGHT>();
+        } else {
+            multiply_all<T, false>();
         }
     }
 
@@ -897,9 +907,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         ckci_k_take_registers<232>();
         ckci_k_tma_tiles tiles(p, m);
         if (CKCI_K_BF16(p.conv.a.compute == CKCONV_BF16)) {
-            tiles.template multiply_all<ckci_k_bf16>();
+            tiles.template multiply_any<ckci_k_bf16>();
         } else {
-            tiles.template multiply_all<ckci_k_f16>();
+            tiles.template multiply_any<ckci_k_f16>();
         }
     }
 };
