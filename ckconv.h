@@ -3709,7 +3709,7 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 /* bwd_weight: the same, with one kernel; I8: i8 has an instance of it, too, which multiplies as f16 */
 #define CKCI_WEIGHT_TILES(M, X)                                                                              \
     M(X, ALL, I8, 128, 128, 3, 1.23, 1.2)                                                                    \
-    M(X, ALL, I8, 64, 64, 3, 3.6, 2.6)                                                                       \
+    M(X, ALL, I8, 64, 64, 3, 4.3, 2.6)                                                                       \
     M(X, ALL, HALF, 32, 128, 4, 4.6, 2.6)                                                                    \
     M(X, MMA, HALF, 128, 256, 4, 1.12, 1.12)                                                                 \
     M(X, MMA, HALF, 64, 256, 3, 1.7, 1.7)                                                                    \
@@ -3721,14 +3721,14 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
    bwd_weight take 64 places of the reduction, where boxes are of rows (1x1) and of pixels (fitted to 337
    layers of networks on an H200) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
-    M(X, 128, 256, 1, 2, 3, .92, .95, .89, 1.03, 1.02, 1.05)                                                 \
-    M(X, 256, 128, 2, 3, 4, .905, .95, .93, .97, 1.13, 1.15)                                                 \
-    M(X, 128, 128, 3, 4, 1, 1, 1.3, 1.07, 1.35, 1.2, 1.8)
+    M(X, 128, 256, 1, 2, 3, .84, .95, .89, .95, 1.02, 1.05)                                                 \
+    M(X, 256, 128, 2, 3, 4, .94, .95, .93, 1.09, 1.13, 1.15)                                                 \
+    M(X, 128, 128, 3, 4, 1, 1.04, 1.15, 1.11, 1.19, 1.2, 1.8)
 
 /* The same with 64 channels on one side: rows and columns are those of fwd and bwd_data, and columns and rows
-   of bwd_weight's tile. (Reckoned from what a step reads of LDS.) */
+   of bwd_weight's tile. */
 #define CKCI_TMA_NARROW_TILES(M, X)                                                                          \
-    M(X, 256, 64, 1, 2, 4, 1.1, 1.25, 1.1, 1.25, 1.3, 1.4)
+    M(X, 256, 64, 1, 2, 4, 1.06, 1.25, 1.1, 1.25, 1.3, 1.4)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -18436,14 +18436,12 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, int64_t red)
     return ckci_saturating_mul(c->filter[0] * c->filter[1] * c->filter[2], ckci_ceil_div(red, wide) * wide);
 }
 
-/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction; boxes of few channels are most of
-   all outside. */
+/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction. */
 CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
 {
     const ckci_gpu_tile *t = m->tile;
     const ckci_conv *c = &m->conv;
-    const int few = c->op != CKCONV_BWD_WEIGHT && m->l.a.conv.red < CKCI_TMA_BOX / 2;
-    return (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)] * (few ? 2 : 1) *
+    return (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)] *
            ckci_device_rates(device, m->type).matrix;
 }
 
@@ -18464,7 +18462,8 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
 }
 
 /* The same where its groups take tiles of half the rows in turns, `tiles` of them: one multiplies while the
-   other stores. Steps read a twentieth more for each product. */
+   other stores. Steps read a twentieth more for each product; in tiles of 64 rows or columns so much more
+   that it did not pay (H200, 310 layers). */
 CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                    double red)
 {
@@ -18473,7 +18472,7 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
     const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .06 * rates.bytes;
     const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.05;
     const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
-    if (share <= 1) { /* a group would have none */
+    if (m->tile->rows != 256 || m->tile->columns != 128 || share <= 1) { /* a group would have none */
         return 1e300;
     }
     const double one = all * products + store, two = pairs * (products + store);
@@ -18608,14 +18607,17 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     if (op == CKCONV_BWD_WEIGHT && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
+    double first = 0;
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
         once = (m->l.a.conv.stream ? 1300 : 3800) * rates.round + area * .038 * rates.bytes;
+        first =
+            1500 * rates.round; /* until threads have copied, beside tiles of the TMA (H200, 102 layers) */
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
         return rounds * once + most * size * red / 64 * .022 * slow * rates.matrix;
     }
-    return rounds * (once + red / 64 * area * .022 * slow * rates.matrix);
+    return first + rounds * (once + red / 64 * area * .022 * slow * rates.matrix);
 }
 
 /* May groups of waves go from one tile into the next? If all have as many steps; or where phases differ, if
@@ -21267,9 +21269,15 @@ CKCI_FN int32_t ckci_pixel_pairs(const ckci_tensor *t, int64_t count, int64_t ap
     return count % 2 == 0 && apart % 2 == 0 && (uintptr_t)t->p % (2 * ckci_size(t->dtype)) == 0;
 }
 
-/* The launch. Its cost: waits for memory, and what blocks load through the caches, beside costs of tiles,
-   which leave out what these wait for before their first step (fitted on 123 layers and passes, H100;
-   bwd_data reads dout number by number). */
+/* A hundredth of what costs of tiles, which leave out what they wait for before their first step, count for
+   a nanosecond that a pass takes (fitted on 123 layers and passes, H100; bwd_weight, of 18, beside tiles of
+   the TMA, H200; bwd_data reads dout number by number). */
+CKCI_FN double ckci_pixel_beside(ckconv_op op)
+{
+    return (op == CKCONV_BWD_DATA ? 300 : op == CKCONV_BWD_WEIGHT ? 215 : 130) / CKCI_FMA_NS;
+}
+
+/* The launch. Its cost: waits for memory, and what blocks load through the caches. */
 CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
                                      double *cost, ckconv_error *err)
 {
@@ -21323,7 +21331,7 @@ CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *de
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
     const double side = (double)l->grid / (3 * ckci_units(device)),
                  bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4);
-    *cost = (back ? 300 : 130) / CKCI_FMA_NS *
+    *cost = ckci_pixel_beside(p->op) *
             (ckci_cost_launch(device, 700 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1)) +
              ckci_cost_bytes(device, bytes, 30));
     return CKCONV_OK;
@@ -21334,7 +21342,7 @@ CKCI_FN ckconv_status ckci_fit_pixel(ckci_fit *f, ckconv_error *err)
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_pixel(&f->p->conv, &f->plan->device, &l, &f->cost, err));
-    f->ns = ckci_cost_ns(f->cost, CKCI_FMA_NS / (f->plan->op == CKCONV_BWD_DATA ? 300 : 130));
+    f->ns = ckci_cost_ns(f->cost, 1 / ckci_pixel_beside(f->plan->op));
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }

@@ -550,14 +550,12 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, int64_t red)
     return ckci_saturating_mul(c->filter[0] * c->filter[1] * c->filter[2], ckci_ceil_div(red, wide) * wide);
 }
 
-/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction; boxes of few channels are most of
-   all outside. */
+/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction. */
 CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
 {
     const ckci_gpu_tile *t = m->tile;
     const ckci_conv *c = &m->conv;
-    const int few = c->op != CKCONV_BWD_WEIGHT && m->l.a.conv.red < CKCI_TMA_BOX / 2;
-    return (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)] * (few ? 2 : 1) *
+    return (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)] *
            ckci_device_rates(device, m->type).matrix;
 }
 
@@ -578,7 +576,8 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
 }
 
 /* The same where its groups take tiles of half the rows in turns, `tiles` of them: one multiplies while the
-   other stores. Steps read a twentieth more for each product. */
+   other stores. Steps read a twentieth more for each product; in tiles of 64 rows or columns so much more
+   that it did not pay (H200, 310 layers). */
 CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                    double red)
 {
@@ -587,7 +586,7 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
     const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .06 * rates.bytes;
     const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.05;
     const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
-    if (share <= 1) { /* a group would have none */
+    if (m->tile->rows != 256 || m->tile->columns != 128 || share <= 1) { /* a group would have none */
         return 1e300;
     }
     const double one = all * products + store, two = pairs * (products + store);
@@ -722,14 +721,17 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     if (op == CKCONV_BWD_WEIGHT && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
+    double first = 0;
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
         once = (m->l.a.conv.stream ? 1300 : 3800) * rates.round + area * .038 * rates.bytes;
+        first =
+            1500 * rates.round; /* until threads have copied, beside tiles of the TMA (H200, 102 layers) */
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
         return rounds * once + most * size * red / 64 * .022 * slow * rates.matrix;
     }
-    return rounds * (once + red / 64 * area * .022 * slow * rates.matrix);
+    return first + rounds * (once + red / 64 * area * .022 * slow * rates.matrix);
 }
 
 /* May groups of waves go from one tile into the next? If all have as many steps; or where phases differ, if
