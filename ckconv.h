@@ -18436,13 +18436,22 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, int64_t red)
     return ckci_saturating_mul(c->filter[0] * c->filter[1] * c->filter[2], ckci_ceil_div(red, wide) * wide);
 }
 
-/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction. */
+/* Nanoseconds that the TMA takes for a row of a box, be it of 128 bytes or of 32 (H200). */
+#define CKCI_TMA_ROW_NS 1.27
+
+/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction: as long as its products, or its
+   rows. */
 CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
 {
     const ckci_gpu_tile *t = m->tile;
     const ckci_conv *c = &m->conv;
-    return (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)] *
-           ckci_device_rates(device, m->type).matrix;
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
+    const double rows = (double)t->rows + (double)ckci_min(t->columns, k->columns),
+                 brings = c->op == CKCONV_BWD_WEIGHT
+                              ? 0
+                              : rows * CKCI_TMA_BOX / ckci_tma_wide(k->red) * CKCI_TMA_ROW_NS;
+    return (products > brings ? products : brings) * ckci_device_rates(device, m->type).matrix;
 }
 
 /* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
@@ -18462,15 +18471,15 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
 }
 
 /* The same where its groups take tiles of half the rows in turns, `tiles` of them: one multiplies while the
-   other stores. Steps read a twentieth more for each product; in tiles of 64 rows or columns so much more
-   that it did not pay (H200, 310 layers). */
+   other stores. Steps read a third more for each product, and take a seventh more time; in smaller tiles so
+   much more that it did not pay (H200, 310 layers). */
 CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                    double red)
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
     const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .06 * rates.bytes;
-    const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.05;
+    const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.15;
     const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
     if (m->tile->rows != 256 || m->tile->columns != 128 || share <= 1) { /* a group would have none */
         return 1e300;
@@ -18536,7 +18545,8 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
 /* Blocks of a cluster that have parts of a tile each, two, four or eight, if that takes less time: where all
    clusters run at a time and the TMA stores what they add, a box of 64 x 64 after the other, of which each
    takes those that are its turn. Pairs fill all units; others stay among the units that share a part of the
-   chip, 14 to 18, where two of 16 may be left over (H200: 32 fours of 132 units do not run at a time). */
+   chip, 14 to 18, where two of 16 may be left over (H200: 32 fours of 132 units do not run at a time; they
+   begin later than pairs by a microsecond or two, eights by four). */
 CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int64_t tiles, int64_t steps,
                                double *cost)
 {
@@ -18547,7 +18557,7 @@ CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int6
     for (int32_t blocks = 2; blocks <= 8; blocks *= 2) {
         const int64_t part = ckci_ceil_div(steps, blocks);
         const double added = (double)(ckci_ceil_div(boxes, blocks) * blocks) * 2 * 64 * 64;
-        const double time = (1700 + 1000) * rates.round + (size + added) * .06 * rates.bytes +
+        const double time = (1700 + 650 * blocks - 300) * rates.round + (size + added) * .06 * rates.bytes +
                             (double)part * ckci_tma_step(device, m);
         const int64_t units = device->compute_units, room = (blocks > 2 ? units - units / 8 : units) / blocks;
         if (time < *cost && tiles <= room && part >= 2 &&
@@ -26075,6 +26085,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_GPU_FMA
 #undef CKCI_GROUP_STAGES
 #undef CKCI_WIDE_THREADS
+#undef CKCI_TMA_ROW_NS
 #undef CKCI_TMA_STAGES
 #undef CKCI_TMA_DONE
 #undef CKCI_TMA_SLOT
