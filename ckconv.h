@@ -810,6 +810,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ACROSS_A
 #pragma push_macro("ACROSS_B")
 #undef ACROSS_B
+#pragma push_macro("ACROSS_M")
+#undef ACROSS_M
+#pragma push_macro("ACROSS_N")
+#undef ACROSS_N
 #pragma push_macro("ACROSS_STRIPS")
 #undef ACROSS_STRIPS
 #pragma push_macro("ADD")
@@ -956,6 +960,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 #pragma push_macro("CU_TENSOR_MAP_SWIZZLE_128B")
 #undef CU_TENSOR_MAP_SWIZZLE_128B
+#pragma push_macro("CU_TENSOR_MAP_SWIZZLE_32B")
+#undef CU_TENSOR_MAP_SWIZZLE_32B
+#pragma push_macro("CU_TENSOR_MAP_SWIZZLE_64B")
+#undef CU_TENSOR_MAP_SWIZZLE_64B
 #pragma push_macro("D")
 #undef D
 #pragma push_macro("DBIAS")
@@ -1188,6 +1196,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef NARROW
 #pragma push_macro("NEEDED")
 #undef NEEDED
+#pragma push_macro("NI")
+#undef NI
 #pragma push_macro("NONE")
 #undef NONE
 #pragma push_macro("NORM")
@@ -3103,11 +3113,12 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables *
 #define CKCI_MATRIX_FAR(SIZE, ROWS, COLUMNS) ((SIZE) == 2 && (ROWS) == 32 && (COLUMNS) == 128)
 /* Steps of a tile that LDS holds where the TMA brings them (sm_90a), of operands with so many rows together;
    beside them, bytes of what else a block has there. */
-#define CKCI_TMA_STAGES(ROWS) ((232448 - CKCI_TMA_TABLES) / 128 / (ROWS))
+#define CKCI_TMA_STAGES(ROWS) (CKCI_TMA_ROOM / 128 / (ROWS))
 /* bytes of a block's sums, and of its sums of rows, that another finishes */
-#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + (ROWS)*32)
+#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + ((ROWS) < 128 ? 128 : (ROWS)) * 32)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
-enum { CKCI_TMA_TABLES = 25600, CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
+enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
+enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -3369,15 +3380,15 @@ typedef struct ckci_gpu_conv {
     } as;
 } ckci_gpu_conv;
 
-/* A tensor of two-byte numbers whose boxes, so many rows of 64 numbers, the tensor memory accelerator (TMA,
-   sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels:
+/* A tensor of two-byte numbers whose boxes, `rows` of `wide` numbers (64, 32 or 16), the tensor memory
+   accelerator (TMA, sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels:
    channels, up to three axes of a space (x first), images; rows of a box are those that neighbouring
    positions of a convolution read at its first tap, along each axis from `low` on (negative: padding) in
    steps of `step`; `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
 typedef struct ckci_gpu_box {
     const unsigned char *p;
     int64_t len[5], stride[5]; /* in numbers; stride[0] is 1 */
-    int32_t rank, pixels, rows;
+    int32_t rank, pixels, rows, wide;
     int32_t low[3], high[3], step[3];
 } ckci_gpu_box;
 
@@ -3394,7 +3405,11 @@ typedef struct ckci_gpu_tma {
     /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
        when they are there */
     unsigned char *slots;
+    int32_t rows;         /* of a tile */
+    int32_t stages;       /* steps that LDS holds */
+    int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
     int32_t steps;        /* of all parts of a tile */
+    int32_t subs;         /* fwd, bwd_data: boxes of a step, each of another tap or other channels */
     int32_t turned;       /* taps of weights are in the opposite order */
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
@@ -3694,7 +3709,7 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 /* bwd_weight: the same, with one kernel; I8: i8 has an instance of it, too, which multiplies as f16 */
 #define CKCI_WEIGHT_TILES(M, X)                                                                              \
     M(X, ALL, I8, 128, 128, 3, 1.23, 1.2)                                                                    \
-    M(X, ALL, I8, 64, 64, 3, 3.6, 2.6)                                                                       \
+    M(X, ALL, I8, 64, 64, 3, 4.3, 2.6)                                                                       \
     M(X, ALL, HALF, 32, 128, 4, 4.6, 2.6)                                                                    \
     M(X, MMA, HALF, 128, 256, 4, 1.12, 1.12)                                                                 \
     M(X, MMA, HALF, 64, 256, 3, 1.7, 1.7)                                                                    \
@@ -3706,9 +3721,14 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
    bwd_weight take 64 places of the reduction, where boxes are of rows (1x1) and of pixels (fitted to 337
    layers of networks on an H200) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
-    M(X, 128, 256, 1, 2, 3, .92, .95, .89, 1.03, 1.02, 1.05)                                                 \
-    M(X, 256, 128, 2, 3, 4, .905, .95, .93, .97, 1.13, 1.15)                                                 \
-    M(X, 128, 128, 3, 4, 1, 1, 1.3, 1.07, 1.35, 1.2, 1.8)
+    M(X, 128, 256, 1, 2, 3, .84, .95, .89, .95, 1.02, 1.05)                                                 \
+    M(X, 256, 128, 2, 3, 4, .94, .95, .93, 1.09, 1.13, 1.15)                                                 \
+    M(X, 128, 128, 3, 4, 1, 1.04, 1.15, 1.11, 1.19, 1.2, 1.8)
+
+/* The same with 64 channels on one side: rows and columns are those of fwd and bwd_data, and columns and rows
+   of bwd_weight's tile. */
+#define CKCI_TMA_NARROW_TILES(M, X)                                                                          \
+    M(X, 256, 64, 1, 2, 4, 1.06, 1.25, 1.1, 1.25, 1.3, 1.4)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -3781,6 +3801,13 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
       ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
     X(matrix_tma_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
       ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, ROWS, COLUMNS>)
+#define CKCI_TMA_NARROW_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, ...)                                   \
+    X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
+      ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
+    X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
+      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
+    X(matrix_tma_weight_##COLUMNS##x##ROWS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
+      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, COLUMNS, ROWS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
       ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
@@ -3811,6 +3838,7 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
     CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     CKCI_TMA_TILES(CKCI_TMA_KERNELS, X)                                                                      \
+    CKCI_TMA_NARROW_TILES(CKCI_TMA_NARROW_KERNELS, X)                                                        \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
@@ -3905,6 +3933,8 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
       ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)                                                      \
     X(depth_weight_##S##_1_any, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                    \
       ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)                                                      \
+    X(depth_weight_##S##_4_second, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                 \
+      ckci_k_depth_weight<ckci_k_s_##S, 4, 4, 1, 5, 2>)                                                      \
     X(depth_weight_##S##_down_3, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                   \
       ckci_k_depth_down_weight<ckci_k_s_##S, 3>)                                                             \
     X(depth_weight_##S##_down_5, WEIGHT_DEPTH_##S, 2, ckci_gpu_depth, 256,                                   \
@@ -16314,9 +16344,11 @@ enum {
     CKCI_DEPTH_WALK_3 = CKCI_DEPTH_1 + 3,
     CKCI_DEPTH_COLUMN, /* stride 2 */
     CKCI_DEPTH_DEEP,
-    CKCI_DEPTH_SHEET,                         /* 3, 5; stride 2: 3, 5; its gradient: 3, 5; 7 */
-    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7, /* the same again; CKCI_DEPTH_1: second, any */
-    CKCI_DEPTH_WEIGHT_DOWN = CKCI_DEPTH_1 + 2,
+    CKCI_DEPTH_SHEET, /* 3, 5; stride 2: 3, 5; its gradient: 3, 5; 7 */
+    /* bwd_weight's: the same again, but those of stride 2 take 3 x 3 taps, and CKCI_DEPTH_1 begins with them */
+    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7,
+    CKCI_DEPTH_WEIGHT_SECOND = CKCI_DEPTH_1 + 2, /* stride 2, loads of 4 channels, any taps */
+    CKCI_DEPTH_WEIGHT_DOWN,
     CKCI_DEPTH_WEIGHT_DEEP = CKCI_DEPTH_WEIGHT_DOWN + 2,
     CKCI_DEPTH_WEIGHT_SHEET
 };
@@ -16619,12 +16651,13 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int dee
         return base + CKCI_DEPTH_ROW;
     }
     int beside = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
-    if (weight) { /* those with a stride take 3 x 3 taps; single channels have no others */
-        second = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
-        return base + (vec == 1 ? CKCI_DEPTH_1 + (second ? 0 : 1)
-                                : CKCI_DEPTH_4 + (beside   ? 0
-                                                  : second ? 1
-                                                           : 2));
+    if (weight) { /* single channels have no others with a stride than 3 x 3 taps */
+        int three = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
+        return base + (vec == 1                   ? CKCI_DEPTH_1 + (three ? 0 : 1)
+                       : beside                   ? CKCI_DEPTH_4
+                       : three                    ? CKCI_DEPTH_4 + 1
+                       : second && d->filter >= 3 ? CKCI_DEPTH_WEIGHT_SECOND
+                                                  : CKCI_DEPTH_4 + 2);
     }
     return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) + (k->full ? 2 : beside ? 0 : second ? 1 : 2);
 }
@@ -17194,9 +17227,13 @@ CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_d
 {
     int wide = k->a.dtype != CKCONV_F64, narrow = k->a.dtype == CKCONV_F32;
     int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1);
-    int64_t taps = three ? 3 : wide && kind == CKCI_DEPTH_4 ? 8 : 1; /* of a thread, along dimension 2 */
-    if (wide && kind == CKCI_DEPTH_4 + 1) {                          /* strips of 4, loads of 2 */
-        *vec = 2;
+    int pairs = wide && kind == CKCI_DEPTH_4 + 1, second = wide && kind == CKCI_DEPTH_WEIGHT_SECOND;
+    int64_t taps = three                          ? 3 /* of a thread, along dimension 2 */
+                   : second                       ? 5
+                   : wide && kind == CKCI_DEPTH_4 ? 8
+                                                  : 1;
+    if (pairs || second) { /* strips of 4 */
+        *vec = pairs ? 2 : *vec;
         k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, 4);
         CKCI_TRY(ckci_depth_strips(k, planes, all, err));
     }
@@ -17229,7 +17266,7 @@ CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_d
     }
     k->tiles_u = (int32_t)ckci_ceil_div(k->units, k->lanes_u);
     k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * *vec));
-    if (wide && kind == CKCI_DEPTH_4 + 1 && device->kind == CKCONV_DEVICE_NVIDIA) {
+    if (pairs && device->kind == CKCONV_DEVICE_NVIDIA) {
         *all = ckci_depth_second_columns(k, device);
     }
     return CKCONV_OK;
@@ -17883,6 +17920,7 @@ typedef struct ckci_matrix {
     int32_t bias;      /* bwd_weight: tiles sum dbias, too */
     int32_t cluster;   /* TMA: blocks that have parts of a tile and add their sums, 0: none */
     int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
+    int32_t turns;     /* TMA: a block's groups take tiles of half the rows in turns */
     unsigned char *slots;
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
@@ -18309,8 +18347,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = own == CKCI_TILE_SINGLE || own == CKCI_TILE_DOUBLE ? 1 : ckci_matrix_merge(p);
     m->tile = tile;
-    const int32_t rows = tile->rows + tile->columns;
-    int64_t lds = tma ? (int64_t)CKCI_TMA_STAGES(rows) * 128 * rows + CKCI_TMA_TABLES
+    int64_t lds = tma ? CKCI_TMA_ROOM + CKCI_TMA_TABLES
                       : ckci_matrix_asks(device, p->op, m->tile->rows, m->tile->columns);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
@@ -18384,15 +18421,37 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
     return filled < 1 ? 1 / filled : 1;
 }
 
-/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction; boxes of few channels are most of
-   all outside. */
+/* Channels of a box of fwd and bwd_data: 64, or 32 where those that there are not would be an eighth of all
+   or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). */
+CKCI_FN int32_t ckci_tma_wide(int64_t red)
+{
+    const int64_t all = ckci_ceil_div(red, 64) * 64, less = all - ckci_ceil_div(red, 32) * 32;
+    return red <= 16 ? 16 : 8 * less >= all ? 32 : 64;
+}
+
+/* Places of the reduction, those with them. */
+CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, int64_t red)
+{
+    const int32_t wide = ckci_tma_wide(red);
+    return ckci_saturating_mul(c->filter[0] * c->filter[1] * c->filter[2], ckci_ceil_div(red, wide) * wide);
+}
+
+/* Nanoseconds that the TMA takes for a row of a box, be it of 128 bytes or of 32 (H200). */
+#define CKCI_TMA_ROW_NS 1.27
+
+/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction: as long as its products, or its
+   rows. */
 CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
 {
     const ckci_gpu_tile *t = m->tile;
     const ckci_conv *c = &m->conv;
-    const int few = c->op != CKCONV_BWD_WEIGHT && m->l.a.conv.red < CKCI_TMA_BOX / 2;
-    return (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)] * (few ? 2 : 1) *
-           ckci_device_rates(device, m->type).matrix;
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
+    const double rows = (double)t->rows + (double)ckci_min(t->columns, k->columns),
+                 brings = c->op == CKCONV_BWD_WEIGHT
+                              ? 0
+                              : rows * CKCI_TMA_BOX / ckci_tma_wide(k->red) * CKCI_TMA_ROW_NS;
+    return (products > brings ? products : brings) * ckci_device_rates(device, m->type).matrix;
 }
 
 /* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
@@ -18409,6 +18468,27 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     return 1700 * rates.round + rounds * (once + red / 64 * ckci_tma_step(device, m));
+}
+
+/* The same where its groups take tiles of half the rows in turns, `tiles` of them: one multiplies while the
+   other stores. Steps read a third more for each product, and take a seventh more time; in smaller tiles so
+   much more that it did not pay (H200, 310 layers). */
+CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                   double red)
+{
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
+    const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .06 * rates.bytes;
+    const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.15;
+    const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
+    if (m->tile->rows != 256 || m->tile->columns != 128 || share <= 1) { /* a group would have none */
+        return 1e300;
+    }
+    const double one = all * products + store, two = pairs * (products + store);
+    const double taps = (double)(m->conv.filter[0] * m->conv.filter[1] * m->conv.filter[2]);
+    const double bytes = 2 * (double)m->l.a.conv.rows * ((double)m->l.a.conv.columns + red / taps);
+    const double moved = ckci_cost_bytes(device, bytes, 24), most = one > two ? one : two;
+    return 1700 * rates.round + (most > moved ? most : moved);
 }
 
 /* Is what o has to be computed after sums a number for each channel, and between two bounds? */
@@ -18462,20 +18542,23 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
            size * .09 * (double)(1 + others) * rates.bytes;
 }
 
-/* Blocks of a cluster that have parts of a tile each, two or four, if that takes less time: where all
-   clusters run at a time and the TMA stores what they add. Pairs fill all units; fours stay among the units
-   that share a part of the chip, 14 to 18, where two of 16 may be left over (H200: 32 fours of 132 units do
-   not run at a time). */
+/* Blocks of a cluster that have parts of a tile each, two, four or eight, if that takes less time: where all
+   clusters run at a time and the TMA stores what they add, a box of 64 x 64 after the other, of which each
+   takes those that are its turn. Pairs fill all units; others stay among the units that share a part of the
+   chip, 14 to 18, where two of 16 may be left over (H200: 32 fours of 132 units do not run at a time; they
+   begin later than pairs by a microsecond or two, eights by four). */
 CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int64_t tiles, int64_t steps,
                                double *cost)
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const int weight = m->conv.op == CKCONV_BWD_WEIGHT;
     const double size = (double)m->tile->rows * m->tile->columns;
-    for (int32_t blocks = 2; blocks <= 4 && blocks * 8192 <= m->tile->rows * m->tile->columns; blocks *= 2) {
+    const int64_t boxes = ckci_ceil_div((int64_t)m->tile->rows * m->tile->columns, 2 * 64 * 64);
+    for (int32_t blocks = 2; blocks <= 8; blocks *= 2) {
         const int64_t part = ckci_ceil_div(steps, blocks);
-        const double time = (1700 + 1000) * rates.round + size * .06 * rates.bytes +
-                            (double)part * ckci_tma_step(device, m) + size * .06 * rates.bytes;
+        const double added = (double)(ckci_ceil_div(boxes, blocks) * blocks) * 2 * 64 * 64;
+        const double time = (1700 + 650 * blocks - 300) * rates.round + (size + added) * .06 * rates.bytes +
+                            (double)part * ckci_tma_step(device, m);
         const int64_t units = device->compute_units, room = (blocks > 2 ? units - units / 8 : units) / blocks;
         if (time < *cost && tiles <= room && part >= 2 &&
             (!weight || part * CKCI_TMA_BOX <= CKCI_SUM_WHOLE)) {
@@ -18534,14 +18617,17 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     if (op == CKCONV_BWD_WEIGHT && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
+    double first = 0;
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
         once = (m->l.a.conv.stream ? 1300 : 3800) * rates.round + area * .038 * rates.bytes;
+        first =
+            1500 * rates.round; /* until threads have copied, beside tiles of the TMA (H200, 102 layers) */
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
         return rounds * once + most * size * red / 64 * .022 * slow * rates.matrix;
     }
-    return rounds * (once + red / 64 * area * .022 * slow * rates.matrix);
+    return first + rounds * (once + red / 64 * area * .022 * slow * rates.matrix);
 }
 
 /* May groups of waves go from one tile into the next? If all have as many steps; or where phases differ, if
@@ -18616,7 +18702,13 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     int64_t numbers = ckci_saturating_mul(ckci_saturating_mul(k->g, k->rows), k->columns);
     const int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
-    int shares = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
+    int shares = 0, turns = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
+    if (tma) {
+        const int64_t halves = ckci_ceil_div(k->rows, m->tile->rows / 2) * k->tiles_n;
+        const double time = ckci_tma_turns_cost(device, m, halves, red);
+        turns = time < *cost && halves <= INT32_MAX;
+        *cost = turns ? time : *cost;
+    }
     if (tma && ckci_tma_epilogue(&k->o, 0)) {
         ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
     }
@@ -18624,8 +18716,10 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         shares = 1;
         m->cluster = 0;
     }
+    m->turns = turns && !shares && m->cluster <= 1;
     if (k->phases != 1 || k->columns % 8 != 0 || m->type == CKCONV_I8 || m->type == CKCONV_F64 ||
-        tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX) {
+        tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX ||
+        (tma && m->tile->columns == CKCI_TMA_BOX)) { /* whose sums lie across */
         return;
     }
     k->stream = 0;
@@ -18640,6 +18734,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     }
     m->bytes = best > 1 ? before : m->bytes;
     m->shares = best > 1 ? 0 : shares;
+    m->turns = best > 1 ? 0 : m->turns;
     m->cluster = best > 1 ? 0 : m->cluster;
     if (best == 1 || ckci_matrix_take(m, best * numbers * 4, limit, ws, &k->o.partial, NULL) != CKCONV_OK) {
         k->stream = (int32_t)stream;
@@ -18805,10 +18900,14 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
-    const double places = tma ? (double)taps * (double)(ckci_ceil_div(red, CKCI_TMA_BOX) * CKCI_TMA_BOX)
-                              : ckci_reduction(k, (double)red);
+    const int64_t steps = ckci_ceil_div(ckci_tma_places(c, red), CKCI_TMA_BOX);
+    const double places = tma ? (double)steps * CKCI_TMA_BOX : ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, m, m->l.grid, places);
     ckci_matrix_parts(device, m, places, limit, ws, cost);
+    if (m->turns) {
+        k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows / 2);
+        m->l.grid = (int64_t)k->tiles_m * k->tiles_n;
+    }
     *cost += m->packing;
     ckci_matrix_workers(device, m);
     return tma ? ckci_matrix_tma(device, m, across, err) : CKCONV_OK;
@@ -19965,9 +20064,8 @@ CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b
 /* Steps of 64 places of the reduction, of all parts of a tile. */
 CKCI_FN int64_t ckci_tma_steps(const ckci_conv *c, const ckci_gpu_conv *k)
 {
-    const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
     if (c->op != CKCONV_BWD_WEIGHT) {
-        return taps * ckci_ceil_div(k->red, CKCI_TMA_BOX);
+        return ckci_ceil_div(ckci_tma_places(c, k->red), CKCI_TMA_BOX);
     }
     return ckci_ceil_div(c->n * c->output[0] * c->output[1] * c->output[2], CKCI_TMA_BOX);
 }
@@ -20037,8 +20135,28 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
     }
     /* rows along the reduction, where operands lie across it */
-    t->box[0].rows = weight ? +CKCI_TMA_BOX : m->tile->rows;
-    t->box[1].rows = across ? +CKCI_TMA_BOX : m->tile->columns;
+    t->rows = m->turns ? m->tile->rows / 2 : m->tile->rows;
+    t->stages = CKCI_TMA_STAGES(t->rows + m->tile->columns);
+    t->turns = m->turns;
+    t->skip = (int32_t)(steps % t->stages);
+    t->box[0].rows = weight ? +CKCI_TMA_BOX : t->rows;
+    t->box[1].rows = CKCI_TMA_BOX;
+    for (int i = 0; i < 3; i++) {
+        t->box[i].wide = CKCI_TMA_BOX;
+    }
+    if (!weight) {
+        const int32_t wide = ckci_tma_wide(k->red);
+        t->box[0].wide = wide;
+        t->subs = CKCI_TMA_BOX / wide;
+        if (across) {
+            t->box[1].rows = wide;
+        } else { /* all columns in a box, but where 64s of them are more than there are */
+            t->box[1].wide = wide;
+            t->box[1].rows = k->columns < m->tile->columns        ? (k->columns + 7) / 8 * 8
+                             : k->columns % m->tile->columns == 0 ? m->tile->columns
+                                                                  : +CKCI_TMA_BOX;
+        }
+    }
     t->turned = c->op == CKCONV_BWD_DATA;
     t->box[2].rows = CKCI_TMA_BOX;
     t->tiles = k->tiles_m * k->tiles_n;
@@ -21161,9 +21279,15 @@ CKCI_FN int32_t ckci_pixel_pairs(const ckci_tensor *t, int64_t count, int64_t ap
     return count % 2 == 0 && apart % 2 == 0 && (uintptr_t)t->p % (2 * ckci_size(t->dtype)) == 0;
 }
 
-/* The launch. Its cost: waits for memory, and what blocks load through the caches, beside costs of tiles,
-   which leave out what these wait for before their first step (fitted on 123 layers and passes, H100;
-   bwd_data reads dout number by number). */
+/* A hundredth of what costs of tiles, which leave out what they wait for before their first step, count for
+   a nanosecond that a pass takes (fitted on 123 layers and passes, H100; bwd_weight, of 18, beside tiles of
+   the TMA, H200; bwd_data reads dout number by number). */
+CKCI_FN double ckci_pixel_beside(ckconv_op op)
+{
+    return (op == CKCONV_BWD_DATA ? 300 : op == CKCONV_BWD_WEIGHT ? 215 : 130) / CKCI_FMA_NS;
+}
+
+/* The launch. Its cost: waits for memory, and what blocks load through the caches. */
 CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
                                      double *cost, ckconv_error *err)
 {
@@ -21217,7 +21341,7 @@ CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *de
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
     const double side = (double)l->grid / (3 * ckci_units(device)),
                  bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4);
-    *cost = (back ? 300 : 130) / CKCI_FMA_NS *
+    *cost = ckci_pixel_beside(p->op) *
             (ckci_cost_launch(device, 700 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1)) +
              ckci_cost_bytes(device, bytes, 30));
     return CKCONV_OK;
@@ -21228,7 +21352,7 @@ CKCI_FN ckconv_status ckci_fit_pixel(ckci_fit *f, ckconv_error *err)
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_pixel(&f->p->conv, &f->plan->device, &l, &f->cost, err));
-    f->ns = ckci_cost_ns(f->cost, CKCI_FMA_NS / (f->plan->op == CKCONV_BWD_DATA ? 300 : 130));
+    f->ns = ckci_cost_ns(f->cost, 1 / ckci_pixel_beside(f->plan->op));
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }
@@ -22947,6 +23071,11 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, F_SLOW, F_PIXELS)                         \
     CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)               \
     CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, ROWS, COLUMNS, W_SLOW, W_PIXELS)
+#define CKCI_MMA_TMA_NARROW(X, ROWS, COLUMNS, PART, BACK, WEIGHT, F_SLOW, F_PIXELS, B_SLOW, B_PIXELS,        \
+                            W_SLOW, W_PIXELS)                                                                \
+    CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, F_SLOW, F_PIXELS)                         \
+    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)               \
+    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, COLUMNS, ROWS, W_SLOW, W_PIXELS)
 #define CKCI_MMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MMA, mma, tf32, __VA_ARGS__)
 #define CKCI_MMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MMA, mma, __VA_ARGS__)
@@ -23039,6 +23168,7 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_GATHER_TILES(CKCI_MMA_GATHER, X)                                                                    \
     CKCI_WEIGHT_TILES(CKCI_MMA_WEIGHT, X)                                                                    \
     CKCI_TMA_TILES(CKCI_MMA_TMA, X)                                                                          \
+    CKCI_TMA_NARROW_TILES(CKCI_MMA_TMA_NARROW, X)                                                            \
     CKCI_WHOLE_TILES(CKCI_MMA_WHOLE, X)                                                                      \
     CKCI_SINGLE_TILES(CKCI_MMA_SINGLE, X)                                                                    \
     CKCI_DOUBLE_TILES(CKCI_MMA_DOUBLE, X)                                                                    \
@@ -25955,10 +26085,14 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_GPU_FMA
 #undef CKCI_GROUP_STAGES
 #undef CKCI_WIDE_THREADS
+#undef CKCI_TMA_ROW_NS
 #undef CKCI_TMA_STAGES
 #undef CKCI_TMA_DONE
 #undef CKCI_TMA_SLOT
 #undef CKCI_TMA_TILES
+#undef CKCI_TMA_NARROW_TILES
+#undef CKCI_TMA_NARROW_KERNELS
+#undef CKCI_MMA_TMA_NARROW
 #undef CKCI_TMA_KERNELS
 #undef CKCI_TMA_ROW
 #undef CKCI_MMA_TMA
@@ -26220,6 +26354,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ACROSS")
 #pragma pop_macro("ACROSS_A")
 #pragma pop_macro("ACROSS_B")
+#pragma pop_macro("ACROSS_M")
+#pragma pop_macro("ACROSS_N")
 #pragma pop_macro("ACROSS_STRIPS")
 #pragma pop_macro("ADD")
 #pragma pop_macro("ADDS")
@@ -26293,6 +26429,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("CU_TENSOR_MAP_INTERLEAVE_NONE")
 #pragma pop_macro("CU_TENSOR_MAP_L2_PROMOTION_L2_256B")
 #pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_128B")
+#pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_32B")
+#pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_64B")
 #pragma pop_macro("D")
 #pragma pop_macro("DBIAS")
 #pragma pop_macro("DEEP")
@@ -26409,6 +26547,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("N1")
 #pragma pop_macro("NARROW")
 #pragma pop_macro("NEEDED")
+#pragma pop_macro("NI")
 #pragma pop_macro("NONE")
 #pragma pop_macro("NORM")
 #pragma pop_macro("NORM_F64")

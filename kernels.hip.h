@@ -4744,6 +4744,13 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
   puts them; functions that store, add or round them know that order.
 */
 #if defined(CKCI_K_WGMMA)
+/* How an operand lies in LDS whose rows are 64, 32 or 16 places: swizzled by 128, 64 or 32 bytes, as far to
+   the next eight rows. */
+CKCI_K_FN uint32_t ckci_k_rows_of(int32_t wide)
+{
+    return (wide == 64 ? 1u : wide == 32 ? 2u : 3u) << 30 | (uint32_t)wide;
+}
+
 /* NVIDIA sm_90a: four waves multiply together, and both operands come straight from LDS. In fwd and bwd_data
    the instruction's rows are a block's columns (output channels), its columns the rows (positions), so that
    the many positions are its 128 to 256 columns; in bwd_weight (ACROSS) they are as they are. */
@@ -4778,11 +4785,11 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
                  : __VA_ARGS__                                                                               \
                  : "l"(a), "l"(b), "n"(ACROSS_A), "n"(ACROSS_B))
 
-/* An operand's descriptor: where it begins in LDS (in 16 bytes), and how it goes on: 128-byte swizzle, 1024
-   bytes to the next eight rows, slabs (of 64 rows or columns, where they lie across) 8192 bytes apart. */
-CKCI_K_FN uint64_t ckci_k_describe(uint32_t at)
+/* An operand's descriptor: where it begins in LDS (in 16 bytes), and how it goes on: as above, slabs (of 64
+   rows or columns, where they lie across) 8192 bytes apart. */
+CKCI_K_FN uint64_t ckci_k_describe(uint32_t at, uint32_t rows = 1u << 30 | 64u)
 {
-    return (uint64_t)(1u << 30 | 64u) << 32 | (512u << 16 | at);
+    return (uint64_t)rows << 32 | (512u << 16 | at);
 }
 
 /* ACROSS: places of the reduction are rows in LDS. */
@@ -9401,8 +9408,8 @@ template <> struct ckci_k_resident<ckci_k_matrix_near<ckci_k_near_down, 32>> {
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-boxes
-  The tensor memory accelerator (TMA) of sm_90a: boxes of rows of 128 bytes between memory and LDS, where
-  they lie swizzled as groups of waves multiply them; barriers that count what came, and who is done with it;
+  The tensor memory accelerator (TMA) of sm_90a: boxes of rows of 128, 64 or 32 bytes between memory and LDS,
+  where they lie swizzled as groups of waves multiply them; barriers that count what came, and who is done with it;
   barriers of some of a block's waves. One instruction each, or what the simulator does in its place.
 */
 #if defined(CKCI_K_WGMMA)
@@ -9472,9 +9479,10 @@ CKCI_K_FN void ckci_k_box_row(const ckci_gpu_box &b, unsigned char *to, int r, c
                               int32_t place)
 {
     const ckci_k_uint4 zero = {0, 0, 0, 0};
-    for (int chunk = 0; chunk < 8; chunk++) {
+    for (int chunk = 0; chunk < b.wide / 8; chunk++) {
         const int64_t at = place + 8 * (int64_t)chunk;
-        *(ckci_k_uint4 *)(to + ckci_k_spot<128>(r, chunk)) =
+        const int spot = r * b.wide * 2 + chunk * 16;
+        *(ckci_k_uint4 *)(to + (spot ^ (spot >> 7 & (b.wide / 8 - 1)) << 4)) =
             from && at >= 0 && at < b.len[0] ? *(const ckci_k_uint4 *)(from + 2 * at) : zero;
     }
 }
@@ -9526,7 +9534,7 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kin
             n += i == axes - 1;
         }
     }
-    sim_turns_bytes(barrier, 128 * b.rows);
+    sim_turns_bytes(barrier, 2 * b.wide * b.rows);
 #elif defined(__CUDA_ARCH__)
 #define CKCI_K_TMA_LOAD(KIND, AT, TAPS, ...)                                                                 \
     asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "         \
@@ -9592,10 +9600,22 @@ CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from
 #endif
 }
 
-CKCI_K_FN void ckci_k_boxes_read()
+/* All that this thread stores are read but COUNT. */
+template <int COUNT> CKCI_K_FN void ckci_k_boxes_read()
 {
 #if defined(__CUDA_ARCH__)
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(COUNT) : "memory");
+#endif
+}
+
+/* Boxes of p.box[which] will be moved: the TMA reads what it has to know of them. */
+CKCI_K_FN void ckci_k_box_known(const ckci_gpu_tma &p, int32_t which)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("prefetch.tensormap [%0];" ::"l"(p.map[which]) : "memory");
+#else
+    (void)p;
+    (void)which;
 #endif
 }
 
@@ -9691,12 +9711,16 @@ template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
   rows, others as boxes of the pixels that positions read at a tap (CUDA's im2col mode). Two waves send for
   them, as many steps ahead as LDS holds; two groups of four waves multiply what came. No thread copies, and
   no two waves wait for each other but by the barriers of >>k-boxes. Blocks take one tile after the other; the
-  first steps of the next come while the sums of this one are stored.
+  first steps of the next come while the sums of this one are stored. Groups have halves of a tile each, or
+  take tiles of half the rows in turns: then one multiplies while the other stores.
 
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a tap,
-  taps first; GATHER reads weights along these channels, BACK across them. bwd_weight: rows are output
+  or 32 at two taps or 16 at four, where fewer of 64 would exist: to fill a box where no channels are takes
+  twice as long as to bring some. Taps go first; GATHER reads weights along these channels, BACK across them.
+  Boxes without any column that exists are not sent for. bwd_weight: rows are output
   channels, columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the
-  tile's rows as theirs.
+  tile's rows as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns
+  would wait for LDS.
 */
 enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
 
@@ -9777,53 +9801,95 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         WEIGHT = KIND == CKCI_K_TMA_WEIGHT,
         ACROSS_A = WEIGHT, /* rows of an operand in LDS are places of the reduction */
         ACROSS_B = KIND != CKCI_K_TMA_GATHER,
-        STAGES = CKCI_TMA_STAGES(BM + BN),
-        SECOND = BM * 128, /* the second operand in a stage */
-        STAGE = (BM + BN) * 128,
-        MI = BM / 128, /* instructions of a group along rows */
+        TURNED = !WEIGHT && BN == CKCI_TMA_BOX, /* the tile's columns are the instruction's rows */
+        APART = TURNED || BM == CKCI_TMA_BOX,   /* groups part the instruction's columns, not its rows */
+        MI = APART ? 1 : BM / 128,              /* instructions of a group along their rows */
+        NI = TURNED  ? BM / 2
+             : APART ? BN / 2
+                     : BN, /* columns of an instruction */
+        SLABS = NI / CKCI_TMA_BOX,
         SLABS_A = BM / CKCI_TMA_BOX,
         SLABS_B = BN / CKCI_TMA_BOX,
-        BOXES_A = ACROSS_A ? +SLABS_A : 1, /* of a stage */
-        BOXES_B = ACROSS_B ? +SLABS_B : 1,
+        BOXES_A = ACROSS_A ? +SLABS_A : 1, /* of a stage at most, for each of its taps */
+        BOXES_B = SLABS_B,
+        STRIPS = WEIGHT ? 1 : 2, /* of a group: one is read while the other is filled */
         VECTOR = WEIGHT ? 8 * BM : 2 * BN
     };
-    static_assert(BM % 128 == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
+    static_assert(BM % (APART ? 64 : 128) == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
                   "boxes of 256 rows at most");
 
     struct lds {
-        alignas(1024) unsigned char stages[STAGES * STAGE];
-        alignas(1024) unsigned char strip[2][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
+        alignas(1024) unsigned char stages[CKCI_TMA_ROOM];
+        alignas(
+            1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
         float vector[VECTOR]; /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
-        uint64_t full[STAGES];  /* what a stage is to hold has come */
-        uint64_t empty[STAGES]; /* eight waves are done with it */
+        uint64_t full[2]
+                     [CKCI_TMA_MOST];  /* what a stage is to hold has come; [1]: for the second group alone */
+        uint64_t empty[CKCI_TMA_MOST]; /* the waves that multiply it are done with it */
     };
 
-    /* A stage, and the parity of its turn. */
-    struct turn {
-        int32_t stage;
-        uint32_t parity;
+    /* Rows of a tile, steps that LDS holds, and do groups take turns? In bwd_weight none do. */
+    static CKCI_K_MEMBER int32_t rows(const ckci_gpu_tma &p)
+    {
+        return WEIGHT ? BM : p.rows;
+    }
 
-        CKCI_K_MEMBER void advance()
-        {
-            if (++stage == STAGES) {
-                stage = 0;
-                parity ^= 1;
-            }
-        }
-    };
+    static CKCI_K_MEMBER int32_t stages(const ckci_gpu_tma &p)
+    {
+        return WEIGHT ? CKCI_TMA_STAGES(BM + BN) : p.stages;
+    }
+
+    static CKCI_K_MEMBER int32_t turns(const ckci_gpu_tma &p)
+    {
+        return WEIGHT ? 0 : p.turns;
+    }
+
+    /* Numbers of an operand's row in LDS where rows lie along the reduction. */
+    static CKCI_K_MEMBER int32_t wide(const ckci_gpu_tma &p)
+    {
+        return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
+    }
 
     /* ---- Two waves that send, one for each operand: a lane for each box of a stage. What a step needs is
        computed while the one before waits for room. */
     struct sender {
         const ckci_gpu_tma &p;
-        int32_t which, slab, pixels, kind, tap;
+        int32_t which, sub, slab, pixels, kind, tap;
+        int32_t place;        /* of the lane's box in a stage */
+        int32_t boxes, bytes; /* of the tile, for each of a step's taps: those with columns; of a step */
         ckci_k_corner at;
 
         CKCI_K_MEMBER sender(const ckci_gpu_tma &args, int32_t operand, int32_t lane)
-            : p(args), which(operand), slab(lane), tap(0)
+            : p(args), which(operand), tap(0), boxes(0), bytes(0)
         {
+            const int32_t most = which ? +BOXES_B : +BOXES_A;
+            sub = lane / most;
+            slab = lane - sub * most;
             pixels = which ? p.box[1].pixels : p.box[0].pixels;
             kind = (which ? p.box[1].rank : p.box[0].rank) + (pixels ? +CKCI_K_BOX_PIXELS : 0);
+            place = which == 0 ? (WEIGHT ? slab * CKCI_TMA_BOX_BYTES : sub * rows(p) * 2 * wide(p))
+                    : KIND == CKCI_K_TMA_GATHER ? sub * BN * 2 * wide(p) + slab * 128 * wide(p)
+                                                : slab * CKCI_TMA_BOX_BYTES + sub * wide(p) * 128;
+            place += which ? rows(p) * 128 : 0;
+        }
+
+        /* Of the tile's boxes those that have columns (bwd_weight: rows, too). */
+        CKCI_K_MEMBER void count(const ckci_k_tma_pieces &s)
+        {
+            int32_t left = p.conv.columns - s.column * BN, most = BOXES_B;
+            if (which == 0) {
+                left = WEIGHT ? p.conv.rows - s.row * BM : 1;
+                most = BOXES_A;
+            } else if (WEIGHT) {
+                left = (p.taps * p.blocks - s.column * SLABS_B) * CKCI_TMA_BOX;
+            } else if (KIND == CKCI_K_TMA_GATHER && p.box[1].rows != CKCI_TMA_BOX) {
+                most = 1;
+            }
+            boxes = (left + CKCI_TMA_BOX - 1) / CKCI_TMA_BOX;
+            boxes = boxes < most ? boxes : most;
+            bytes = boxes * (WEIGHT || (which && KIND != CKCI_K_TMA_GATHER)
+                                 ? +CKCI_TMA_BOX_BYTES
+                                 : 128 * (which ? p.box[1].rows : rows(p)));
         }
 
         /* The pixel, or the row, of a position. */
@@ -9855,34 +9921,25 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         {
             at = {0, 0, 0, 0, 0, 0, 0, 0};
             if constexpr (WEIGHT) {
-                at.place = s.row * BM + slab * CKCI_TMA_BOX;
+                at.place = s.row * rows(p) + slab * CKCI_TMA_BOX;
                 if (which) {
                     const int32_t block = s.column * SLABS_B + slab;
                     tap = ckci_k_divide(block, p.by_blocks);
                     at.place = (block - tap * p.blocks) * CKCI_TMA_BOX;
-                    if (tap < p.taps) {
-                        pixel_of_tap();
-                    } else { /* no such column: channels that there are not */
-                        at.place = p.blocks * CKCI_TMA_BOX;
-                    }
+                    pixel_of_tap();
                 }
                 position(s.from * CKCI_TMA_BOX);
             } else {
-                const int32_t block = ckci_k_divide(s.from, p.by_all_taps);
-                tap = s.from - block * p.taps;
-                at.place = block * CKCI_TMA_BOX;
                 if (which == 0) {
-                    position(s.row * BM + slab * CKCI_TMA_BOX);
-                    pixel_of_tap();
+                    position(s.row * rows(p));
                 } else if (KIND == CKCI_K_TMA_GATHER) {
                     at.y = s.column * BN + slab * CKCI_TMA_BOX;
-                    at.x = p.taps > 1 ? tap_of_weights() : at.y;
                 } else {
-                    at.y = at.place;
                     at.place = s.column * BN + slab * CKCI_TMA_BOX;
-                    at.x = p.taps > 1 ? tap_of_weights() : at.y;
                 }
+                go(s.from);
             }
+            count(s);
         }
 
         /* bwd_data has taps in the opposite order. */
@@ -9891,12 +9948,33 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             return p.turned ? p.taps - 1 - tap : tap;
         }
 
-        /* The next one. */
+        /* To a step. What is left of the last one has channels that there are not. */
+        CKCI_K_MEMBER void go(int32_t step)
+        {
+            const int32_t one = step * p.subs + sub, block = ckci_k_divide(one, p.by_all_taps);
+            tap = one - block * p.taps;
+            if (which == 0) {
+                at.place = block * wide(p);
+                pixel_of_tap();
+            } else if (KIND == CKCI_K_TMA_GATHER) {
+                at.place = block * wide(p);
+                at.x = p.taps > 1 ? tap_of_weights() : at.y;
+            } else {
+                at.y = block * wide(p);
+                at.x = p.taps > 1 ? tap_of_weights() : at.y;
+            }
+        }
+
+        /* To the next one. */
         CKCI_K_MEMBER void advance(int32_t step)
         {
             const ckci_gpu_dim *d = p.conv.dim;
             if constexpr (WEIGHT) {
                 position(step * CKCI_TMA_BOX);
+                return;
+            }
+            if (p.subs > 1) {
+                go(step);
                 return;
             }
             const bool last = ++tap == p.taps;
@@ -9926,36 +10004,43 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m, int32_t which)
     {
-        const int32_t lane = (int32_t)threadIdx.x % 32;
+        const int32_t lane = (int32_t)threadIdx.x % 32, room = (rows(p) + BN) * 128;
         sender s(p, which, lane);
-        turn t = {0, 1};
+        int32_t stage = 0, group = 0;
+        uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
-        const int32_t place = (which ? +SECOND : 0) + lane * CKCI_TMA_BOX_BYTES;
         CKCI_K_UNROLL(1)
         while (piece.next()) {
             s.start(piece);
             CKCI_K_UNROLL(1)
             for (int32_t step = piece.from; step < piece.to;) {
-                ckci_k_turns_await(&m.empty[t.stage], t.parity);
+                uint64_t *full = &m.full[group][stage];
+                ckci_k_turns_await(&m.empty[stage], parity);
                 if (lane == 0) {
-                    ckci_k_turns_expect(&m.full[t.stage], which ? BN * 128 : BM * 128);
+                    ckci_k_turns_expect(full, s.bytes);
                 }
-                if (lane < (which ? +BOXES_B : +BOXES_A)) {
-                    ckci_k_box_load(p, which, s.kind, m.stages + t.stage * STAGE + place, &m.full[t.stage],
-                                    s.at);
+                if (s.slab < s.boxes && s.sub < (WEIGHT ? 1 : p.subs)) {
+                    ckci_k_box_load(p, which, s.kind, m.stages + stage * room + s.place, full, s.at);
                 }
-                t.advance();
+                if (++stage == stages(p)) {
+                    stage = 0;
+                    parity ^= 1;
+                }
                 s.advance(++step);
             }
+            group ^= turns(p);
         }
     }
 
     /* ---- The groups that multiply. */
     const ckci_gpu_tma &p;
     lds &m;
-    int32_t group; /* the same for all of a wave */
-    turn now;
-    alignas(16) float sum[MI][BN / 2], row_sum[SLABS_A][2];
+    int32_t group;  /* the same for all of a wave */
+    int32_t part;   /* of a tile that is the group's: 0, where groups take tiles in turns */
+    int32_t filled; /* the strip that was filled last */
+    int32_t stage;
+    uint32_t parities; /* of stages' turns, a bit each */
+    alignas(16) float sum[MI][NI / 2], row_sum[SLABS_A + SLABS_A % 2][2];
 
     CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room) : p(args), m(room)
     {
@@ -9963,7 +10048,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #if defined(__CUDA_ARCH__)
         group = __shfl_sync(0xffffffffu, group, 0); /* so that compilers see it */
 #endif
-        now = {0, 0};
+        part = turns(p) ? 0 : group;
+        filled = stage = 0;
+        parities = 0;
     }
 
     static CKCI_K_MEMBER int32_t lane()
@@ -9971,17 +10058,23 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return (int32_t)threadIdx.x % 32;
     }
 
+    /* Whose tiles it takes: 0: all, or those of the first group. */
+    CKCI_K_MEMBER int32_t whose() const
+    {
+        return WEIGHT ? 0 : group - part;
+    }
+
     CKCI_K_MEMBER void clear()
     {
         CKCI_K_UNROLL(4)
         for (int i = 0; i < MI; i++) {
             CKCI_K_UNROLL(128)
-            for (int j = 0; j < BN / 2; j++) {
+            for (int j = 0; j < NI / 2; j++) {
                 sum[i][j] = 0;
             }
         }
         CKCI_K_UNROLL(4)
-        for (int i = 0; i < SLABS_A; i++) {
+        for (int i = 0; i < SLABS_A + SLABS_A % 2; i++) {
             row_sum[i][0] = row_sum[i][1] = 0;
         }
     }
@@ -9993,7 +10086,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         CKCI_K_UNROLL(2)
         for (int i = 0; i < MI; i++) {
             CKCI_K_UNROLL(4)
-            for (int j = 0; j < BN / 2; j += 32) {
+            for (int j = 0; j < NI / 2; j += 32) {
                 asm volatile("" : CKCI_K_SUM32(sum[i], j)::"memory");
             }
         }
@@ -10016,9 +10109,26 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    template <class T> CKCI_K_MEMBER void multiply()
+    /* How an operand lies in a stage: numbers of a row along the reduction, bytes from its first 16 places to the second and to the third 16, from
+       64 rows to the next; how it is described. */
+    struct layout {
+        int32_t wide, one, two, slab;
+        uint32_t rows;
+
+        CKCI_K_MEMBER layout(bool across, int32_t along, int32_t rows_of) : wide(along)
+        {
+            one = across ? 2048 : wide == 16 ? 32 * rows_of : 32;
+            two = across ? 4096 : wide == 64 ? 64 : 64 * rows_of;
+            slab = across ? +CKCI_TMA_BOX_BYTES : 128 * wide;
+            rows = ckci_k_rows_of(across ? +CKCI_TMA_BOX : wide);
+        }
+    };
+
+    enum { ACROSS_M = TURNED ? ACROSS_B : ACROSS_A, ACROSS_N = TURNED ? ACROSS_A : ACROSS_B };
+
+    template <class T> CKCI_K_MEMBER void multiply(const layout &left, const layout &right)
     {
-        const int32_t at = now.stage * STAGE;
+        const int32_t second = rows(p) * 128, at = stage * (second + BN * 128);
 #if defined(__CUDA_ARCH__)
         const uint32_t start =
             ckci_k_lds_address(m.stages) & 0x3ffff; /* without the block's number in a cluster */
@@ -10026,17 +10136,19 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #endif
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            const int32_t a = at + group * MI * CKCI_TMA_BOX_BYTES + (ACROSS_A ? i * 2048 : i * 32);
-            const int32_t b = at + SECOND + (ACROSS_B ? i * 2048 : i * 32);
+            const int32_t a = at + (TURNED ? second : 0) + (APART ? 0 : part * MI * left.slab) +
+                              i % 2 * left.one + i / 2 * left.two;
+            const int32_t b = at + (TURNED ? 0 : second) + (APART ? part * SLABS * right.slab : 0) +
+                              i % 2 * right.one + i / 2 * right.two;
             CKCI_K_UNROLL(2)
             for (int j = 0; j < MI; j++) {
 #if defined(CKCI_SIMULATOR)
-                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * CKCI_TMA_BOX_BYTES, m.stages + b, BN,
-                                      ACROSS_A, ACROSS_B);
+                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * left.slab, m.stages + b, NI, ACROSS_M,
+                                      ACROSS_N, right.wide);
 #else
-                ckci_k_multiply_groups<T, BN, ACROSS_A, ACROSS_B>(
-                    sum[j], ckci_k_describe((start + (uint32_t)(a + j * CKCI_TMA_BOX_BYTES)) >> 4),
-                    ckci_k_describe((start + (uint32_t)b) >> 4));
+                ckci_k_multiply_groups<T, NI, ACROSS_M, ACROSS_N>(
+                    sum[j], ckci_k_describe((start + (uint32_t)(a + j * left.slab)) >> 4, left.rows),
+                    ckci_k_describe((start + (uint32_t)b) >> 4, right.rows));
 #endif
             }
         }
@@ -10046,25 +10158,28 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* Steps from .. to - 1. A stage is left one step after its products began. */
-    template <class T> CKCI_K_MEMBER void loop(int32_t from, int32_t to, int32_t column)
+    template <class T> CKCI_K_MEMBER void loop(int32_t from, int32_t to, int32_t column, int32_t along)
     {
+        const layout left(ACROSS_M, along, TURNED ? BN : rows(p)),
+            right(ACROSS_N, along, TURNED ? rows(p) : BN);
         int32_t before = -1;
         clear();
         CKCI_K_UNROLL(1)
         for (int32_t step = from; step < to; step++) {
-            ckci_k_turns_await(&m.full[now.stage], now.parity);
-            multiply<T>();
+            ckci_k_turns_await(&m.full[whose()][stage], parities >> stage & 1);
+            parities ^= 1u << stage;
+            multiply<T>(left, right);
             if constexpr (WEIGHT) {
                 if (sums_rows(column) && ((step - column) & (p.conv.bias_turns - 1)) == 0) {
-                    ckci_k_sum_slabs<T>(m.stages + now.stage * STAGE, row_sum);
+                    ckci_k_sum_slabs<T>(m.stages + stage * (BM + BN) * 128, row_sum);
                 }
             }
             wait<1>();
             if (before >= 0) {
                 leave(before);
             }
-            before = now.stage;
-            now.advance();
+            before = stage;
+            stage = stage + 1 == stages(p) ? 0 : stage + 1;
         }
         wait<0>();
         hold();
@@ -10117,18 +10232,29 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     };
 
+    /* Where a group's j-th 64 columns (TURNED: rows) and i-th 64 rows are, among rows and 64s of columns. */
+    CKCI_K_MEMBER int32_t row_of(const ckci_k_tma_pieces &s, int32_t i, int32_t j) const
+    {
+        return s.row * rows(p) + (TURNED ? part * SLABS + j : APART ? 0 : part * MI + i) * 64;
+    }
+
+    CKCI_K_MEMBER int32_t column_of(const ckci_k_tma_pieces &s, int32_t j) const
+    {
+        return s.column * SLABS_B + (TURNED ? 0 : APART ? part * SLABS + j : j);
+    }
+
     /* Sums as f32 to [part][row][column]; more: added to what is there. Four lanes fill a sector. */
     CKCI_K_MEMBER void finish_parts(const ckci_k_tma_pieces &s, bool more)
     {
         const ckci_gpu_conv &c = p.conv;
         const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
         CKCI_K_UNROLL(4)
-        for (int j = 0; j < SLABS_B; j++) {
-            const columns b(p, s.column * SLABS_B + j);
+        for (int j = 0; j < SLABS; j++) {
+            const columns b(p, column_of(s, j));
             const int32_t column = lane() % 4 * 2;
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
-                const int32_t row = s.row * BM + (group * MI + i) * 64 + wave * 16 + lane() / 4;
+                const int32_t row = row_of(s, i, j) + wave * 16 + lane() / 4;
                 float *to = (float *)c.o.partial + ((int64_t)s.part * c.rows + row) * c.columns +
                             (WEIGHT ? b.tap * c.red : 0) + b.first + column;
                 CKCI_K_UNROLL(2)
@@ -10154,12 +10280,23 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4])
     {
 #if defined(CKCI_SIMULATOR)
-        sim_stmatrix_x4(to, two);
+        if constexpr (TURNED) {
+            sim_stmatrix_x4_trans(to, two);
+        } else {
+            sim_stmatrix_x4(to, two);
+        }
 #else
-        asm volatile(
-            "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),
-            "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
-            : "memory");
+#define CKCI_K_PUT(TURN)                                                                                     \
+    asm volatile("stmatrix.sync.aligned.m8n8.x4" TURN                                                        \
+                 ".shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),                        \
+                 "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])                                          \
+                 : "memory")
+        if constexpr (TURNED) {
+            CKCI_K_PUT(".trans");
+        } else {
+            CKCI_K_PUT("");
+        }
+#undef CKCI_K_PUT
 #endif
     }
 
@@ -10167,22 +10304,25 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     template <int LINEAR> CKCI_K_MEMBER void round(const float *d, const float *shift)
     {
         const ckci_gpu_target &o = p.conv.o;
-        const int32_t wave = (int32_t)threadIdx.x % 128 / 32, row = wave * 16 + lane() % 16;
+        const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
         CKCI_K_UNROLL(4)
-        for (int q = 0; q < 4; q++) { /* 16 columns each */
+        for (int q = 0; q < 4; q++) { /* 16 of the instruction's columns each */
+            const int32_t row = TURNED ? q * 16 + lane() / 16 * 8 + lane() % 8 : wave * 16 + lane() % 16;
+            const int32_t chunk = TURNED ? wave * 2 + lane() / 8 % 2 : q * 2 + lane() / 16;
             uint32_t two[4];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
                 float x[2] = {d[q * 8 + i * 2], d[q * 8 + i * 2 + 1]};
                 if constexpr (LINEAR) {
-                    const float *more = shift + q * 16 + i / 2 * 8 + lane() % 4 * 2;
+                    const float *more = shift + (TURNED ? wave * 16 + i % 2 * 8 + lane() / 4
+                                                        : q * 16 + i / 2 * 8 + lane() % 4 * 2);
                     x[0] = fmaf(o.alpha, x[0], more[0]);
-                    x[1] = fmaf(o.alpha, x[1], more[1]);
+                    x[1] = fmaf(o.alpha, x[1], more[!TURNED]);
                     ckci_k_limit(o, x);
                 }
                 two[i] = ckci_k_two(o.t.dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
             }
-            put_blocks(m.strip[group] + ckci_k_spot<128>(row, q * 2 + lane() / 16), two);
+            put_blocks(m.strip[group][filled] + ckci_k_spot<128>(row, chunk), two);
         }
     }
 
@@ -10194,30 +10334,31 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         for (int32_t e = (int32_t)threadIdx.x % 128; e < 64 * 32; e += 128) {
             const int32_t r = e / 32, word = e % 32;
             if (row + r < p.conv.rows && 2 * word < b.count) {
-                *(uint32_t *)(uintptr_t)(o.p + 2 * ((row + r) * o.stride[1] + b.first + 2 * word)) =
-                    *(const uint32_t *)(m.strip[group] + ckci_k_spot<128>(r, word / 4) + word % 4 * 4);
+                *(uint32_t *)(uintptr_t)(o.p + 2 * ((row + r) * o.stride[1] + b.first + 2 * word)) = *(
+                    const uint32_t *)(m.strip[group][filled] + ckci_k_spot<128>(r, word / 4) + word % 4 * 4);
             }
         }
     }
 
-    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of its strip. */
+    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of a strip. */
     CKCI_K_MEMBER void finish_box(const ckci_k_tma_pieces &s, int32_t i, int32_t j, const float *d)
     {
         const ckci_gpu_target &o = p.conv.o;
-        const columns b(p, s.column * SLABS_B + j);
-        const int32_t row = s.row * BM + (group * MI + i) * 64;
+        const columns b(p, column_of(s, j));
+        const int32_t row = row_of(s, i, j);
         const bool first = threadIdx.x % 128 == 0;
         if (b.count <= 0 || row >= p.conv.rows) {
             return;
         }
         if (first) {
-            ckci_k_boxes_read();
+            ckci_k_boxes_read<STRIPS - 1>();
         }
+        filled = STRIPS - 1 - filled;
         ckci_k_meet<128>(1 + group);
         if (WEIGHT || o.form == CKCI_FORM_STORE) {
             round<0>(d, nullptr);
         } else {
-            round<1>(d, m.vector + group * BN + j * CKCI_TMA_BOX);
+            round<1>(d, m.vector + group * BN + (TURNED ? 0 : j * CKCI_TMA_BOX));
         }
         ckci_k_proxy_fence();
         ckci_k_meet<128>(1 + group);
@@ -10225,14 +10366,14 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             finish_rows_of(row, b);
         } else if (first) {
             const ckci_k_corner at = {b.first, WEIGHT && p.taps > 1 ? b.tap : row, row, 0, 0, 0, 0, 0};
-            ckci_k_box_store(p, m.strip[group], at);
+            ckci_k_box_store(p, m.strip[group][filled], at);
         }
     }
 
     CKCI_K_MEMBER void finish(const ckci_k_tma_pieces &s)
     {
         CKCI_K_UNROLL(4)
-        for (int j = 0; j < SLABS_B; j++) {
+        for (int j = 0; j < SLABS; j++) {
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
                 finish_box(s, i, j, sum[i] + j * 32);
@@ -10249,13 +10390,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         CKCI_K_UNROLL(2)
         for (int i = 0; i < MI; i++) {
             CKCI_K_UNROLL(32)
-            for (int j = 0; j < BN / 8; j++) {
-                own[(i * (BN / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
+            for (int j = 0; j < NI / 8; j++) {
+                own[(i * (NI / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
             }
         }
         ckci_k_cluster_barrier();
         CKCI_K_UNROLL(1)
-        for (int32_t box = s.part; box < MI * SLABS_B; box += p.cluster) {
+        for (int32_t box = s.part; box < MI * SLABS; box += p.cluster) {
             float d[32];
             CKCI_K_UNROLL(32)
             for (int j = 0; j < 32; j++) {
@@ -10272,7 +10413,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                     d[4 * j + 3] += ckci_k_float(v.w);
                 }
             }
-            finish_box(s, box / SLABS_B, box % SLABS_B, d);
+            finish_box(s, box / SLABS, box % SLABS, d);
         }
         ckci_k_cluster_barrier(); /* nobody reads this block's any more */
     }
@@ -10327,14 +10468,14 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         CKCI_K_UNROLL(2)
         for (int i = 0; i < MI; i++) {
             CKCI_K_UNROLL(32)
-            for (int j = 0; j < BN / 8; j++) {
-                to[(i * (BN / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
+            for (int j = 0; j < NI / 8; j++) {
+                to[(i * (NI / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
             }
         }
         if constexpr (WEIGHT) {
             CKCI_K_UNROLL(2)
-            for (int i = 0; i < SLABS_A / 2; i++) {
-                to[(MI * (BN / 8) + i) * 256] = *(const ckci_k_uint4 *)&row_sum[2 * i][0];
+            for (int i = 0; i < (SLABS_A + 1) / 2; i++) {
+                to[(MI * (NI / 8) + i) * 256] = *(const ckci_k_uint4 *)&row_sum[2 * i][0];
             }
         }
         ckci_k_publish<128>(done((int32_t)blockIdx.x), 1 + group);
@@ -10354,8 +10495,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
                 CKCI_K_UNROLL(32)
-                for (int j = 0; j < BN / 8; j++) {
-                    const ckci_k_uint4 v = ckci_k_load_others(from + (i * (BN / 8) + j) * 256);
+                for (int j = 0; j < NI / 8; j++) {
+                    const ckci_k_uint4 v = ckci_k_load_others(from + (i * (NI / 8) + j) * 256);
                     sum[i][4 * j] += ckci_k_float(v.x);
                     sum[i][4 * j + 1] += ckci_k_float(v.y);
                     sum[i][4 * j + 2] += ckci_k_float(v.z);
@@ -10364,8 +10505,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             }
             if constexpr (WEIGHT) {
                 CKCI_K_UNROLL(2)
-                for (int i = 0; i < SLABS_A / 2; i++) {
-                    const ckci_k_uint4 v = ckci_k_load_others(from + (MI * (BN / 8) + i) * 256);
+                for (int i = 0; i < (SLABS_A + 1) / 2; i++) {
+                    const ckci_k_uint4 v = ckci_k_load_others(from + (MI * (NI / 8) + i) * 256);
                     row_sum[2 * i][0] += ckci_k_float(v.x);
                     row_sum[2 * i][1] += ckci_k_float(v.y);
                     row_sum[2 * i + 1][0] += ckci_k_float(v.z);
@@ -10375,18 +10516,27 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    template <class T> CKCI_K_MEMBER void multiply_all()
+    /* PARTS: boxes have fewer than 64 channels. */
+    template <class T, bool PARTS> CKCI_K_MEMBER void multiply_all()
     {
         const int32_t chain = WEIGHT ? p.conv.chain / CKCI_TMA_BOX : 0;
         ckci_k_tma_pieces s(p);
+        int32_t next = 0;
         CKCI_K_UNROLL(1)
         while (s.next()) {
             int32_t from = s.from;
+            if (whose() != next) { /* the other one's */
+                next ^= turns(p);
+                stage += p.skip;
+                stage -= stage >= stages(p) ? stages(p) : 0;
+                continue;
+            }
+            next ^= turns(p);
             prepare(s.column);
             CKCI_K_UNROLL(1)
             for (;;) {
                 const int32_t to = chain && s.to - from > chain ? from + chain : s.to;
-                loop<T>(from, to, s.column);
+                loop<T>(from, to, s.column, PARTS ? wide(p) : +CKCI_TMA_BOX);
                 if (s.late()) {
                     put_apart();
                     break;
@@ -10396,7 +10546,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 }
                 if (p.cluster > 1) {
                     finish_cluster(s);
-                } else if (p.conv.o.partial) {
+                } else if (!TURNED && p.conv.o.partial) {
                     finish_parts(s, from > s.from);
                 } else {
                     finish(s);
@@ -10411,7 +10561,16 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             }
         }
         if (threadIdx.x % 128 == 0) {
-            ckci_k_boxes_read();
+            ckci_k_boxes_read<0>();
+        }
+    }
+
+    template <class T> CKCI_K_MEMBER void multiply_any()
+    {
+        if (!WEIGHT && p.subs > 1) {
+            multiply_all<T, !WEIGHT>();
+        } else {
+            multiply_all<T, false>();
         }
     }
 
@@ -10419,11 +10578,18 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         if (threadIdx.x == 0) {
             CKCI_K_UNROLL(1)
-            for (int i = 0; i < STAGES; i++) {
-                ckci_k_turns_begin(&m.full[i], 2);
-                ckci_k_turns_begin(&m.empty[i], 8);
+            for (int32_t i = 0; i < stages(p); i++) {
+                ckci_k_turns_begin(&m.full[0][i], 2);
+                ckci_k_turns_begin(&m.full[1][i], 2);
+                ckci_k_turns_begin(&m.empty[i], turns(p) ? 4 : 8);
             }
             ckci_k_turns_begun();
+        }
+        if (threadIdx.x >= 256 && threadIdx.x % 32 == 0) {
+            const int32_t box = (int32_t)threadIdx.x / 32 - 8;
+            if (box < 3 && p.box[box].rank > 0) {
+                ckci_k_box_known(p, box);
+            }
         }
         __syncthreads();
         if (threadIdx.x >= 256) {
@@ -10444,9 +10610,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         ckci_k_take_registers<232>();
         ckci_k_tma_tiles tiles(p, m);
         if (CKCI_K_BF16(p.conv.a.compute == CKCONV_BF16)) {
-            tiles.template multiply_all<ckci_k_bf16>();
+            tiles.template multiply_any<ckci_k_bf16>();
         } else {
-            tiles.template multiply_all<ckci_k_f16>();
+            tiles.template multiply_any<ckci_k_f16>();
         }
     }
 };
@@ -10467,7 +10633,7 @@ template <int KIND, int BM, int BN> struct ckci_k_matrix_tma {
     }
 #elif defined(CKCI_K_MMA)
     struct lds { /* on the host too, which does not know for what it was compiled */
-        alignas(1024) unsigned char bytes[CKCI_TMA_STAGES(BM + BN) * (BM + BN) * 128 + CKCI_TMA_TABLES];
+        alignas(1024) unsigned char bytes[CKCI_TMA_ROOM + CKCI_TMA_TABLES];
     };
 
     static CKCI_K_MEMBER void run(const ckci_gpu_tma &p, lds &m)
@@ -16018,7 +16184,7 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
     }
 }
 
-/* R rows of neighbouring y x G taps; STEP: the stride; 0: any stride and dilation, one tap. WALKS (where STEP
+/* R rows of neighbouring y x G taps; STEP: the stride along x; 0: any stride and dilation, one tap. WALKS (where STEP
    is not 0): a thread goes down columns of p.walk rows of dout, and the last row of inputs that one meets is
    the first of the next one's, whose others are on their way meanwhile. */
 template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> struct ckci_k_depth_weight {
@@ -24813,7 +24979,10 @@ static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
     }
     cuuint64_t len[5], pitch[4];
     cuuint32_t step[5] = {1, 1, 1, 1, 1}, rows_of = (cuuint32_t)b->rows,
-               box[3] = {CKCI_TMA_BOX, rows_of, rows_of};
+               box[3] = {(cuuint32_t)b->wide, rows_of, rows_of};
+    const CUtensorMapSwizzle swizzle = b->wide == 16   ? CU_TENSOR_MAP_SWIZZLE_32B
+                                       : b->wide == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                       : CU_TENSOR_MAP_SWIZZLE_128B;
     for (int32_t i = 0; i < b->rank; i++) {
         len[i] = (cuuint64_t)b->len[i];
         if (i > 0) {
@@ -24828,13 +24997,13 @@ static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
             step[1 + i] = (cuuint32_t)b->step[i];
         }
         code = ((pixels_function)pixels)(
-            map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, b->low, b->high,
-            CKCI_TMA_BOX, rows_of, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+            map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, b->low, b->high, box[0],
+            rows_of, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     } else {
         box[1] = b->rank == 3 ? 1 : rows_of;
         code = ((rows_function)rows)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch,
-                                     box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                     box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
                                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     }
     return code == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;

@@ -18,6 +18,10 @@
 #undef ACROSS_A
 #pragma push_macro("ACROSS_B")
 #undef ACROSS_B
+#pragma push_macro("ACROSS_M")
+#undef ACROSS_M
+#pragma push_macro("ACROSS_N")
+#undef ACROSS_N
 #pragma push_macro("ACROSS_STRIPS")
 #undef ACROSS_STRIPS
 #pragma push_macro("ADD")
@@ -164,6 +168,10 @@
 #undef CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 #pragma push_macro("CU_TENSOR_MAP_SWIZZLE_128B")
 #undef CU_TENSOR_MAP_SWIZZLE_128B
+#pragma push_macro("CU_TENSOR_MAP_SWIZZLE_32B")
+#undef CU_TENSOR_MAP_SWIZZLE_32B
+#pragma push_macro("CU_TENSOR_MAP_SWIZZLE_64B")
+#undef CU_TENSOR_MAP_SWIZZLE_64B
 #pragma push_macro("D")
 #undef D
 #pragma push_macro("DBIAS")
@@ -396,6 +404,8 @@
 #undef NARROW
 #pragma push_macro("NEEDED")
 #undef NEEDED
+#pragma push_macro("NI")
+#undef NI
 #pragma push_macro("NONE")
 #undef NONE
 #pragma push_macro("NORM")

@@ -1508,28 +1508,28 @@ static inline void sim_stmatrix_x4_trans(void *row, const void *registers, int l
     sim_stmatrix(row, registers, 1, line);
 }
 
-/* An element of a 128-byte swizzled operand of wgmma, `minor` along its contiguous side: address bits 4 to 6
-   are XORed with bits 7 to 9. Eight-row groups 1024 bytes apart, slabs of 64 along the contiguous side
-   8192. */
-static inline const unsigned char *sim_swizzled(const unsigned char *base, int major, int minor)
+/* An element of a swizzled operand of wgmma whose rows are `wide` elements (64, 32, 16), `minor` along its
+   contiguous side: of address bits 4 to 6 as many as tell a row's 16 bytes apart are XORed with bits 7 and
+   up. Slabs of 64 along the contiguous side are 8192 bytes apart. */
+static inline const unsigned char *sim_swizzled(const unsigned char *base, int major, int minor, int wide)
 {
-    uintptr_t at = (uintptr_t)base + (uintptr_t)(minor / 64 * 8192 + major * 128 + minor % 64 * 2);
-    return (const unsigned char *)(at ^ (at >> 7 & 7) << 4);
+    uintptr_t at = (uintptr_t)base + (uintptr_t)(minor / 64 * 8192 + major * wide * 2 + minor % 64 * 2);
+    return (const unsigned char *)(at ^ (at >> 7 & (uintptr_t)(wide / 8 - 1)) << 4);
 }
 
 /* wgmma.m64nNk16: wave w of four holds rows 16 * w to that + 15, as mma.sync's D, 8 columns after the other.
    a and b as descriptors give them (start of 16 places of the reduction); across_...: rows in LDS are these
-   places. */
+   places; else they have `wide` of them. */
 template <class E>
 static inline void sim_wgmma_m64nNk16(float *d, const unsigned char *a, const unsigned char *b, int n,
-                                      int across_a, int across_b)
+                                      int across_a, int across_b, int wide = 64)
 {
     const int lane = sim_block.thread % 32, wave = sim_block.thread % 128 / 32;
     double row[2][16];
     for (int h = 0; h < 2; h++) {
         const int i = wave * 16 + h * 8 + lane / 4;
         for (int k = 0; k < 16; k++) {
-            row[h][k] = sim_element(E::TYPE, across_a ? sim_swizzled(a, k, i) : sim_swizzled(a, i, k), 0);
+            row[h][k] = sim_element(E::TYPE, across_a ? sim_swizzled(a, k, i, 64) : sim_swizzled(a, i, k, wide), 0);
         }
     }
     for (int c = 0; c < n / 4; c++) { /* columns of this lane: registers c / 2 * 4 + c % 2 and two further */
@@ -1537,7 +1537,7 @@ static inline void sim_wgmma_m64nNk16(float *d, const unsigned char *a, const un
         double sum[2] = {(double)d[c / 2 * 4 + c % 2], (double)d[c / 2 * 4 + c % 2 + 2]};
         for (int k = 0; k < 16; k++) {
             const double x =
-                sim_element(E::TYPE, across_b ? sim_swizzled(b, k, j) : sim_swizzled(b, j, k), 0);
+                sim_element(E::TYPE, across_b ? sim_swizzled(b, k, j, 64) : sim_swizzled(b, j, k, wide), 0);
             sum[0] += row[0][k] * x;
             sum[1] += row[1][k] * x;
         }

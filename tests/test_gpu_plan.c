@@ -283,7 +283,7 @@ static void test_channels_first(void)
         {"sm_90", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
         {"gfx942", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
         /* more than 2^30 elements: not as images, but on the matrix unit */
-        {"sm_90", CKCONV_FWD, 64, 64, 1, 640, {"move_turn", "matrix_gather", "move_turn"}},
+        {"sm_90", CKCONV_FWD, 64, 64, 1, 640, {"move_turn", "matrix_tma_gather", "move_turn"}},
         {"sm_90", CKCONV_BWD_DATA, 64, 64, 1, 640, {"move_turn", "matrix_", "move_turn"}},
         {"gfx942", CKCONV_FWD, 64, 64, 1, 640, {"move_turn", "matrix_gather", "move_turn"}},
         {"sm_90", CKCONV_FWD, 256, 64, 1, 57, {"move_turn", "matrix_tma_gather", "move_turn"}},
@@ -474,6 +474,16 @@ static void test_pixels(void)
     }
 }
 
+/* Several blocks for each of sm_90's tiles that the TMA brings: of a cluster, if not of parts. */
+static int has_clusters(const char *text, int64_t rows, int64_t columns)
+{
+    const char *tile = strstr(text, "tile "), *on = strstr(text, "on sm_90, ");
+    int high = 0, wide = 0, blocks = 0;
+    return strstr(text, "_tma_") && tile && on && sscanf(tile, "tile %dx%d", &high, &wide) == 2 &&
+           sscanf(on, "on sm_90, %d blocks", &blocks) == 1 && high > 0 && wide > 0 &&
+           blocks > (rows + high - 1) / high * ((columns + wide - 1) / wide);
+}
+
 static void test_few_positions(void)
 {
     static const struct {
@@ -499,8 +509,9 @@ static void test_few_positions(void)
         d.in.dtype = i / 30 ? CKCONV_F32 : CKCONV_BF16;
         if (CHECK_PLAN(ckconv_plan_conv(&plan, op, &d, NULL, &gpu, &err), err)) {
             ckconv_plan_describe(&plan, text, sizeof text);
-            CHECK_MSG((plan.split_k > 1) == rows[row].split &&
-                          (strstr(text, "gather_reduce") != NULL) == rows[row].split,
+            const int64_t positions = d.n * d.input[0] * d.input[1];
+            const int clusters = has_clusters(text, positions, op == CKCONV_FWD ? d.k : d.c);
+            CHECK_MSG(((plan.split_k > 1 && strstr(text, "gather_reduce")) || clusters) == rows[row].split,
                       "row %d on %s: %s", row, archs[i / 5 % 3], text);
         }
     }
@@ -520,6 +531,8 @@ static const tile_row tile_rows[] = {
     {"mfma", "bwd_weight", "-", "256x256 128x256"},
     {"mma", "fwd bwd_data", "-", "256x128 192x128 512x64"},
     {"mma", "fwd bwd_data bwd_weight", "tma", "128x256 256x128 128x128"},
+    {"mma", "fwd bwd_data", "tma", "256x64"},
+    {"mma", "bwd_weight", "tma", "64x256"},
     {"mfma wmma mma", "bwd_weight", "-", "128x128 64x64 32x128"},
     {"mma", "bwd_weight", "-", "128x256 64x256 64x192 192x128"},
     {"mfma wmma mma", "fwd bwd_data bwd_weight", "i8", "128x128 64x64"},

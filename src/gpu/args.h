@@ -45,11 +45,12 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables *
 #define CKCI_MATRIX_FAR(SIZE, ROWS, COLUMNS) ((SIZE) == 2 && (ROWS) == 32 && (COLUMNS) == 128)
 /* Steps of a tile that LDS holds where the TMA brings them (sm_90a), of operands with so many rows together;
    beside them, bytes of what else a block has there. */
-#define CKCI_TMA_STAGES(ROWS) ((232448 - CKCI_TMA_TABLES) / 128 / (ROWS))
+#define CKCI_TMA_STAGES(ROWS) (CKCI_TMA_ROOM / 128 / (ROWS))
 /* bytes of a block's sums, and of its sums of rows, that another finishes */
-#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + (ROWS)*32)
+#define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + ((ROWS) < 128 ? 128 : (ROWS)) * 32)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
-enum { CKCI_TMA_TABLES = 25600, CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
+enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
+enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -311,15 +312,15 @@ typedef struct ckci_gpu_conv {
     } as;
 } ckci_gpu_conv;
 
-/* A tensor of two-byte numbers whose boxes, so many rows of 64 numbers, the tensor memory accelerator (TMA,
-   sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels:
+/* A tensor of two-byte numbers whose boxes, `rows` of `wide` numbers (64, 32 or 16), the tensor memory
+   accelerator (TMA, sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels:
    channels, up to three axes of a space (x first), images; rows of a box are those that neighbouring
    positions of a convolution read at its first tap, along each axis from `low` on (negative: padding) in
    steps of `step`; `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
 typedef struct ckci_gpu_box {
     const unsigned char *p;
     int64_t len[5], stride[5]; /* in numbers; stride[0] is 1 */
-    int32_t rank, pixels, rows;
+    int32_t rank, pixels, rows, wide;
     int32_t low[3], high[3], step[3];
 } ckci_gpu_box;
 
@@ -336,7 +337,11 @@ typedef struct ckci_gpu_tma {
     /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
        when they are there */
     unsigned char *slots;
+    int32_t rows;         /* of a tile */
+    int32_t stages;       /* steps that LDS holds */
+    int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
     int32_t steps;        /* of all parts of a tile */
+    int32_t subs;         /* fwd, bwd_data: boxes of a step, each of another tap or other channels */
     int32_t turned;       /* taps of weights are in the opposite order */
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;

@@ -48,9 +48,11 @@ enum {
     CKCI_DEPTH_WALK_3 = CKCI_DEPTH_1 + 3,
     CKCI_DEPTH_COLUMN, /* stride 2 */
     CKCI_DEPTH_DEEP,
-    CKCI_DEPTH_SHEET,                         /* 3, 5; stride 2: 3, 5; its gradient: 3, 5; 7 */
-    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7, /* the same again; CKCI_DEPTH_1: second, any */
-    CKCI_DEPTH_WEIGHT_DOWN = CKCI_DEPTH_1 + 2,
+    CKCI_DEPTH_SHEET, /* 3, 5; stride 2: 3, 5; its gradient: 3, 5; 7 */
+    /* bwd_weight's: the same again, but those of stride 2 take 3 x 3 taps, and CKCI_DEPTH_1 begins with them */
+    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7,
+    CKCI_DEPTH_WEIGHT_SECOND = CKCI_DEPTH_1 + 2, /* stride 2, loads of 4 channels, any taps */
+    CKCI_DEPTH_WEIGHT_DOWN,
     CKCI_DEPTH_WEIGHT_DEEP = CKCI_DEPTH_WEIGHT_DOWN + 2,
     CKCI_DEPTH_WEIGHT_SHEET
 };
@@ -353,12 +355,13 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int dee
         return base + CKCI_DEPTH_ROW;
     }
     int beside = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
-    if (weight) { /* those with a stride take 3 x 3 taps; single channels have no others */
-        second = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
-        return base + (vec == 1 ? CKCI_DEPTH_1 + (second ? 0 : 1)
-                                : CKCI_DEPTH_4 + (beside   ? 0
-                                                  : second ? 1
-                                                           : 2));
+    if (weight) { /* single channels have no others with a stride than 3 x 3 taps */
+        int three = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
+        return base + (vec == 1                   ? CKCI_DEPTH_1 + (three ? 0 : 1)
+                       : beside                   ? CKCI_DEPTH_4
+                       : three                    ? CKCI_DEPTH_4 + 1
+                       : second && d->filter >= 3 ? CKCI_DEPTH_WEIGHT_SECOND
+                                                  : CKCI_DEPTH_4 + 2);
     }
     return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) + (k->full ? 2 : beside ? 0 : second ? 1 : 2);
 }
@@ -928,9 +931,13 @@ CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_d
 {
     int wide = k->a.dtype != CKCONV_F64, narrow = k->a.dtype == CKCONV_F32;
     int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1);
-    int64_t taps = three ? 3 : wide && kind == CKCI_DEPTH_4 ? 8 : 1; /* of a thread, along dimension 2 */
-    if (wide && kind == CKCI_DEPTH_4 + 1) {                          /* strips of 4, loads of 2 */
-        *vec = 2;
+    int pairs = wide && kind == CKCI_DEPTH_4 + 1, second = wide && kind == CKCI_DEPTH_WEIGHT_SECOND;
+    int64_t taps = three                          ? 3 /* of a thread, along dimension 2 */
+                   : second                       ? 5
+                   : wide && kind == CKCI_DEPTH_4 ? 8
+                                                  : 1;
+    if (pairs || second) { /* strips of 4 */
+        *vec = pairs ? 2 : *vec;
         k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, 4);
         CKCI_TRY(ckci_depth_strips(k, planes, all, err));
     }
@@ -963,7 +970,7 @@ CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_d
     }
     k->tiles_u = (int32_t)ckci_ceil_div(k->units, k->lanes_u);
     k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * *vec));
-    if (wide && kind == CKCI_DEPTH_4 + 1 && device->kind == CKCONV_DEVICE_NVIDIA) {
+    if (pairs && device->kind == CKCONV_DEVICE_NVIDIA) {
         *all = ckci_depth_second_columns(k, device);
     }
     return CKCONV_OK;

@@ -34,6 +34,7 @@ typedef struct ckci_matrix {
     int32_t bias;      /* bwd_weight: tiles sum dbias, too */
     int32_t cluster;   /* TMA: blocks that have parts of a tile and add their sums, 0: none */
     int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
+    int32_t turns;     /* TMA: a block's groups take tiles of half the rows in turns */
     unsigned char *slots;
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
@@ -460,8 +461,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
     m->terms = a == CKCONV_BF16X3 ? 3 : 1;
     m->merge = own == CKCI_TILE_SINGLE || own == CKCI_TILE_DOUBLE ? 1 : ckci_matrix_merge(p);
     m->tile = tile;
-    const int32_t rows = tile->rows + tile->columns;
-    int64_t lds = tma ? (int64_t)CKCI_TMA_STAGES(rows) * 128 * rows + CKCI_TMA_TABLES
+    int64_t lds = tma ? CKCI_TMA_ROOM + CKCI_TMA_TABLES
                       : ckci_matrix_asks(device, p->op, m->tile->rows, m->tile->columns);
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "this tile needs %lld bytes of LDS, %s has %d",
@@ -535,15 +535,37 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
     return filled < 1 ? 1 / filled : 1;
 }
 
-/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction; boxes of few channels are most of
-   all outside. */
+/* Channels of a box of fwd and bwd_data: 64, or 32 where those that there are not would be an eighth of all
+   or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). */
+CKCI_FN int32_t ckci_tma_wide(int64_t red)
+{
+    const int64_t all = ckci_ceil_div(red, 64) * 64, less = all - ckci_ceil_div(red, 32) * 32;
+    return red <= 16 ? 16 : 8 * less >= all ? 32 : 64;
+}
+
+/* Places of the reduction, those with them. */
+CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, int64_t red)
+{
+    const int32_t wide = ckci_tma_wide(red);
+    return ckci_saturating_mul(c->filter[0] * c->filter[1] * c->filter[2], ckci_ceil_div(red, wide) * wide);
+}
+
+/* Nanoseconds that the TMA takes for a row of a box, be it of 128 bytes or of 32 (H200). */
+#define CKCI_TMA_ROW_NS 1.27
+
+/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction: as long as its products, or its
+   rows. */
 CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
 {
     const ckci_gpu_tile *t = m->tile;
     const ckci_conv *c = &m->conv;
-    const int few = c->op != CKCONV_BWD_WEIGHT && m->l.a.conv.red < CKCI_TMA_BOX / 2;
-    return (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)] * (few ? 2 : 1) *
-           ckci_device_rates(device, m->type).matrix;
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
+    const double rows = (double)t->rows + (double)ckci_min(t->columns, k->columns),
+                 brings = c->op == CKCONV_BWD_WEIGHT
+                              ? 0
+                              : rows * CKCI_TMA_BOX / ckci_tma_wide(k->red) * CKCI_TMA_ROW_NS;
+    return (products > brings ? products : brings) * ckci_device_rates(device, m->type).matrix;
 }
 
 /* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
@@ -560,6 +582,27 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     return 1700 * rates.round + rounds * (once + red / 64 * ckci_tma_step(device, m));
+}
+
+/* The same where its groups take tiles of half the rows in turns, `tiles` of them: one multiplies while the
+   other stores. Steps read a third more for each product, and take a seventh more time; in smaller tiles so
+   much more that it did not pay (H200, 310 layers). */
+CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
+                                   double red)
+{
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
+    const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .06 * rates.bytes;
+    const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.15;
+    const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
+    if (m->tile->rows != 256 || m->tile->columns != 128 || share <= 1) { /* a group would have none */
+        return 1e300;
+    }
+    const double one = all * products + store, two = pairs * (products + store);
+    const double taps = (double)(m->conv.filter[0] * m->conv.filter[1] * m->conv.filter[2]);
+    const double bytes = 2 * (double)m->l.a.conv.rows * ((double)m->l.a.conv.columns + red / taps);
+    const double moved = ckci_cost_bytes(device, bytes, 24), most = one > two ? one : two;
+    return 1700 * rates.round + (most > moved ? most : moved);
 }
 
 /* Is what o has to be computed after sums a number for each channel, and between two bounds? */
@@ -613,20 +656,23 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
            size * .09 * (double)(1 + others) * rates.bytes;
 }
 
-/* Blocks of a cluster that have parts of a tile each, two or four, if that takes less time: where all
-   clusters run at a time and the TMA stores what they add. Pairs fill all units; fours stay among the units
-   that share a part of the chip, 14 to 18, where two of 16 may be left over (H200: 32 fours of 132 units do
-   not run at a time). */
+/* Blocks of a cluster that have parts of a tile each, two, four or eight, if that takes less time: where all
+   clusters run at a time and the TMA stores what they add, a box of 64 x 64 after the other, of which each
+   takes those that are its turn. Pairs fill all units; others stay among the units that share a part of the
+   chip, 14 to 18, where two of 16 may be left over (H200: 32 fours of 132 units do not run at a time; they
+   begin later than pairs by a microsecond or two, eights by four). */
 CKCI_FN void ckci_tma_clusters(const ckconv_device *device, ckci_matrix *m, int64_t tiles, int64_t steps,
                                double *cost)
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const int weight = m->conv.op == CKCONV_BWD_WEIGHT;
     const double size = (double)m->tile->rows * m->tile->columns;
-    for (int32_t blocks = 2; blocks <= 4 && blocks * 8192 <= m->tile->rows * m->tile->columns; blocks *= 2) {
+    const int64_t boxes = ckci_ceil_div((int64_t)m->tile->rows * m->tile->columns, 2 * 64 * 64);
+    for (int32_t blocks = 2; blocks <= 8; blocks *= 2) {
         const int64_t part = ckci_ceil_div(steps, blocks);
-        const double time = (1700 + 1000) * rates.round + size * .06 * rates.bytes +
-                            (double)part * ckci_tma_step(device, m) + size * .06 * rates.bytes;
+        const double added = (double)(ckci_ceil_div(boxes, blocks) * blocks) * 2 * 64 * 64;
+        const double time = (1700 + 650 * blocks - 300) * rates.round + (size + added) * .06 * rates.bytes +
+                            (double)part * ckci_tma_step(device, m);
         const int64_t units = device->compute_units, room = (blocks > 2 ? units - units / 8 : units) / blocks;
         if (time < *cost && tiles <= room && part >= 2 &&
             (!weight || part * CKCI_TMA_BOX <= CKCI_SUM_WHOLE)) {
@@ -685,14 +731,17 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     if (op == CKCONV_BWD_WEIGHT && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
+    double first = 0;
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
         once = (m->l.a.conv.stream ? 1300 : 3800) * rates.round + area * .038 * rates.bytes;
+        first =
+            1500 * rates.round; /* until threads have copied, beside tiles of the TMA (H200, 102 layers) */
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
         return rounds * once + most * size * red / 64 * .022 * slow * rates.matrix;
     }
-    return rounds * (once + red / 64 * area * .022 * slow * rates.matrix);
+    return first + rounds * (once + red / 64 * area * .022 * slow * rates.matrix);
 }
 
 /* May groups of waves go from one tile into the next? If all have as many steps; or where phases differ, if
@@ -767,7 +816,13 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     int64_t numbers = ckci_saturating_mul(ckci_saturating_mul(k->g, k->rows), k->columns);
     const int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
-    int shares = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
+    int shares = 0, turns = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
+    if (tma) {
+        const int64_t halves = ckci_ceil_div(k->rows, m->tile->rows / 2) * k->tiles_n;
+        const double time = ckci_tma_turns_cost(device, m, halves, red);
+        turns = time < *cost && halves <= INT32_MAX;
+        *cost = turns ? time : *cost;
+    }
     if (tma && ckci_tma_epilogue(&k->o, 0)) {
         ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
     }
@@ -775,8 +830,10 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         shares = 1;
         m->cluster = 0;
     }
+    m->turns = turns && !shares && m->cluster <= 1;
     if (k->phases != 1 || k->columns % 8 != 0 || m->type == CKCONV_I8 || m->type == CKCONV_F64 ||
-        tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX) {
+        tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX ||
+        (tma && m->tile->columns == CKCI_TMA_BOX)) { /* whose sums lie across */
         return;
     }
     k->stream = 0;
@@ -791,6 +848,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     }
     m->bytes = best > 1 ? before : m->bytes;
     m->shares = best > 1 ? 0 : shares;
+    m->turns = best > 1 ? 0 : m->turns;
     m->cluster = best > 1 ? 0 : m->cluster;
     if (best == 1 || ckci_matrix_take(m, best * numbers * 4, limit, ws, &k->o.partial, NULL) != CKCONV_OK) {
         k->stream = (int32_t)stream;
@@ -956,10 +1014,14 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
-    const double places = tma ? (double)taps * (double)(ckci_ceil_div(red, CKCI_TMA_BOX) * CKCI_TMA_BOX)
-                              : ckci_reduction(k, (double)red);
+    const int64_t steps = ckci_ceil_div(ckci_tma_places(c, red), CKCI_TMA_BOX);
+    const double places = tma ? (double)steps * CKCI_TMA_BOX : ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, m, m->l.grid, places);
     ckci_matrix_parts(device, m, places, limit, ws, cost);
+    if (m->turns) {
+        k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows / 2);
+        m->l.grid = (int64_t)k->tiles_m * k->tiles_n;
+    }
     *cost += m->packing;
     ckci_matrix_workers(device, m);
     return tma ? ckci_matrix_tma(device, m, across, err) : CKCONV_OK;

@@ -16,9 +16,15 @@ CKCI_FN int32_t ckci_pixel_pairs(const ckci_tensor *t, int64_t count, int64_t ap
     return count % 2 == 0 && apart % 2 == 0 && (uintptr_t)t->p % (2 * ckci_size(t->dtype)) == 0;
 }
 
-/* The launch. Its cost: waits for memory, and what blocks load through the caches, beside costs of tiles,
-   which leave out what these wait for before their first step (fitted on 123 layers and passes, H100;
-   bwd_data reads dout number by number). */
+/* A hundredth of what costs of tiles, which leave out what they wait for before their first step, count for
+   a nanosecond that a pass takes (fitted on 123 layers and passes, H100; bwd_weight, of 18, beside tiles of
+   the TMA, H200; bwd_data reads dout number by number). */
+CKCI_FN double ckci_pixel_beside(ckconv_op op)
+{
+    return (op == CKCONV_BWD_DATA ? 300 : op == CKCONV_BWD_WEIGHT ? 215 : 130) / CKCI_FMA_NS;
+}
+
+/* The launch. Its cost: waits for memory, and what blocks load through the caches. */
 CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *device, ckci_launch *l,
                                      double *cost, ckconv_error *err)
 {
@@ -72,7 +78,7 @@ CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *de
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
     const double side = (double)l->grid / (3 * ckci_units(device)),
                  bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4);
-    *cost = (back ? 300 : 130) / CKCI_FMA_NS *
+    *cost = ckci_pixel_beside(p->op) *
             (ckci_cost_launch(device, 700 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1)) +
              ckci_cost_bytes(device, bytes, 30));
     return CKCONV_OK;
@@ -83,7 +89,7 @@ CKCI_FN ckconv_status ckci_fit_pixel(ckci_fit *f, ckconv_error *err)
     ckci_launch l;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_pixel(&f->p->conv, &f->plan->device, &l, &f->cost, err));
-    f->ns = ckci_cost_ns(f->cost, CKCI_FMA_NS / (f->plan->op == CKCONV_BWD_DATA ? 300 : 130));
+    f->ns = ckci_cost_ns(f->cost, 1 / ckci_pixel_beside(f->plan->op));
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }

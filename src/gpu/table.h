@@ -26,7 +26,7 @@
 /* bwd_weight: the same, with one kernel; I8: i8 has an instance of it, too, which multiplies as f16 */
 #define CKCI_WEIGHT_TILES(M, X)                                                                              \
     M(X, ALL, I8, 128, 128, 3, 1.23, 1.2)                                                                    \
-    M(X, ALL, I8, 64, 64, 3, 3.6, 2.6)                                                                       \
+    M(X, ALL, I8, 64, 64, 3, 4.3, 2.6)                                                                       \
     M(X, ALL, HALF, 32, 128, 4, 4.6, 2.6)                                                                    \
     M(X, MMA, HALF, 128, 256, 4, 1.12, 1.12)                                                                 \
     M(X, MMA, HALF, 64, 256, 3, 1.7, 1.7)                                                                    \
@@ -38,9 +38,14 @@
    bwd_weight take 64 places of the reduction, where boxes are of rows (1x1) and of pixels (fitted to 337
    layers of networks on an H200) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
-    M(X, 128, 256, 1, 2, 3, .92, .95, .89, 1.03, 1.02, 1.05)                                                 \
-    M(X, 256, 128, 2, 3, 4, .905, .95, .93, .97, 1.13, 1.15)                                                 \
-    M(X, 128, 128, 3, 4, 1, 1, 1.3, 1.07, 1.35, 1.2, 1.8)
+    M(X, 128, 256, 1, 2, 3, .84, .95, .89, .95, 1.02, 1.05)                                                 \
+    M(X, 256, 128, 2, 3, 4, .94, .95, .93, 1.09, 1.13, 1.15)                                                 \
+    M(X, 128, 128, 3, 4, 1, 1.04, 1.15, 1.11, 1.19, 1.2, 1.8)
+
+/* The same with 64 channels on one side: rows and columns are those of fwd and bwd_data, and columns and rows
+   of bwd_weight's tile. */
+#define CKCI_TMA_NARROW_TILES(M, X)                                                                          \
+    M(X, 256, 64, 1, 2, 4, 1.06, 1.25, 1.1, 1.25, 1.3, 1.4)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -113,6 +118,13 @@
       ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
     X(matrix_tma_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
       ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, ROWS, COLUMNS>)
+#define CKCI_TMA_NARROW_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, ...)                                   \
+    X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
+      ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
+    X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
+      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
+    X(matrix_tma_weight_##COLUMNS##x##ROWS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
+      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, COLUMNS, ROWS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
       ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
@@ -143,6 +155,7 @@
     CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
     CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     CKCI_TMA_TILES(CKCI_TMA_KERNELS, X)                                                                      \
+    CKCI_TMA_NARROW_TILES(CKCI_TMA_NARROW_KERNELS, X)                                                        \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
@@ -237,6 +250,8 @@
       ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)                                                      \
     X(depth_weight_##S##_1_any, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                    \
       ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)                                                      \
+    X(depth_weight_##S##_4_second, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                 \
+      ckci_k_depth_weight<ckci_k_s_##S, 4, 4, 1, 5, 2>)                                                      \
     X(depth_weight_##S##_down_3, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                   \
       ckci_k_depth_down_weight<ckci_k_s_##S, 3>)                                                             \
     X(depth_weight_##S##_down_5, WEIGHT_DEPTH_##S, 2, ckci_gpu_depth, 256,                                   \

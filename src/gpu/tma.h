@@ -92,9 +92,8 @@ CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b
 /* Steps of 64 places of the reduction, of all parts of a tile. */
 CKCI_FN int64_t ckci_tma_steps(const ckci_conv *c, const ckci_gpu_conv *k)
 {
-    const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
     if (c->op != CKCONV_BWD_WEIGHT) {
-        return taps * ckci_ceil_div(k->red, CKCI_TMA_BOX);
+        return ckci_ceil_div(ckci_tma_places(c, k->red), CKCI_TMA_BOX);
     }
     return ckci_ceil_div(c->n * c->output[0] * c->output[1] * c->output[2], CKCI_TMA_BOX);
 }
@@ -164,8 +163,28 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
     }
     /* rows along the reduction, where operands lie across it */
-    t->box[0].rows = weight ? +CKCI_TMA_BOX : m->tile->rows;
-    t->box[1].rows = across ? +CKCI_TMA_BOX : m->tile->columns;
+    t->rows = m->turns ? m->tile->rows / 2 : m->tile->rows;
+    t->stages = CKCI_TMA_STAGES(t->rows + m->tile->columns);
+    t->turns = m->turns;
+    t->skip = (int32_t)(steps % t->stages);
+    t->box[0].rows = weight ? +CKCI_TMA_BOX : t->rows;
+    t->box[1].rows = CKCI_TMA_BOX;
+    for (int i = 0; i < 3; i++) {
+        t->box[i].wide = CKCI_TMA_BOX;
+    }
+    if (!weight) {
+        const int32_t wide = ckci_tma_wide(k->red);
+        t->box[0].wide = wide;
+        t->subs = CKCI_TMA_BOX / wide;
+        if (across) {
+            t->box[1].rows = wide;
+        } else { /* all columns in a box, but where 64s of them are more than there are */
+            t->box[1].wide = wide;
+            t->box[1].rows = k->columns < m->tile->columns        ? (k->columns + 7) / 8 * 8
+                             : k->columns % m->tile->columns == 0 ? m->tile->columns
+                                                                  : +CKCI_TMA_BOX;
+        }
+    }
     t->turned = c->op == CKCONV_BWD_DATA;
     t->box[2].rows = CKCI_TMA_BOX;
     t->tiles = k->tiles_m * k->tiles_n;

@@ -1,7 +1,7 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-boxes
-  The tensor memory accelerator (TMA) of sm_90a: boxes of rows of 128 bytes between memory and LDS, where
-  they lie swizzled as groups of waves multiply them; barriers that count what came, and who is done with it;
+  The tensor memory accelerator (TMA) of sm_90a: boxes of rows of 128, 64 or 32 bytes between memory and LDS,
+  where they lie swizzled as groups of waves multiply them; barriers that count what came, and who is done with it;
   barriers of some of a block's waves. One instruction each, or what the simulator does in its place.
 */
 #pragma once
@@ -74,9 +74,10 @@ CKCI_K_FN void ckci_k_box_row(const ckci_gpu_box &b, unsigned char *to, int r, c
                               int32_t place)
 {
     const ckci_k_uint4 zero = {0, 0, 0, 0};
-    for (int chunk = 0; chunk < 8; chunk++) {
+    for (int chunk = 0; chunk < b.wide / 8; chunk++) {
         const int64_t at = place + 8 * (int64_t)chunk;
-        *(ckci_k_uint4 *)(to + ckci_k_spot<128>(r, chunk)) =
+        const int spot = r * b.wide * 2 + chunk * 16;
+        *(ckci_k_uint4 *)(to + (spot ^ (spot >> 7 & (b.wide / 8 - 1)) << 4)) =
             from && at >= 0 && at < b.len[0] ? *(const ckci_k_uint4 *)(from + 2 * at) : zero;
     }
 }
@@ -128,7 +129,7 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kin
             n += i == axes - 1;
         }
     }
-    sim_turns_bytes(barrier, 128 * b.rows);
+    sim_turns_bytes(barrier, 2 * b.wide * b.rows);
 #elif defined(__CUDA_ARCH__)
 #define CKCI_K_TMA_LOAD(KIND, AT, TAPS, ...)                                                                 \
     asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "         \
@@ -194,10 +195,22 @@ CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from
 #endif
 }
 
-CKCI_K_FN void ckci_k_boxes_read()
+/* All that this thread stores are read but COUNT. */
+template <int COUNT> CKCI_K_FN void ckci_k_boxes_read()
 {
 #if defined(__CUDA_ARCH__)
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(COUNT) : "memory");
+#endif
+}
+
+/* Boxes of p.box[which] will be moved: the TMA reads what it has to know of them. */
+CKCI_K_FN void ckci_k_box_known(const ckci_gpu_tma &p, int32_t which)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("prefetch.tensormap [%0];" ::"l"(p.map[which]) : "memory");
+#else
+    (void)p;
+    (void)which;
 #endif
 }
 

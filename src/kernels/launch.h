@@ -92,7 +92,10 @@ static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
     }
     cuuint64_t len[5], pitch[4];
     cuuint32_t step[5] = {1, 1, 1, 1, 1}, rows_of = (cuuint32_t)b->rows,
-               box[3] = {CKCI_TMA_BOX, rows_of, rows_of};
+               box[3] = {(cuuint32_t)b->wide, rows_of, rows_of};
+    const CUtensorMapSwizzle swizzle = b->wide == 16   ? CU_TENSOR_MAP_SWIZZLE_32B
+                                       : b->wide == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                       : CU_TENSOR_MAP_SWIZZLE_128B;
     for (int32_t i = 0; i < b->rank; i++) {
         len[i] = (cuuint64_t)b->len[i];
         if (i > 0) {
@@ -107,13 +110,13 @@ static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
             step[1 + i] = (cuuint32_t)b->step[i];
         }
         code = ((pixels_function)pixels)(
-            map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, b->low, b->high,
-            CKCI_TMA_BOX, rows_of, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+            map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, b->low, b->high, box[0],
+            rows_of, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     } else {
         box[1] = b->rank == 3 ? 1 : rows_of;
         code = ((rows_function)rows)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch,
-                                     box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                     box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
                                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     }
     return code == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;

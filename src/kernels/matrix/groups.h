@@ -10,6 +10,13 @@
 #include "kernels/store.h"
 
 #if defined(CKCI_K_WGMMA)
+/* How an operand lies in LDS whose rows are 64, 32 or 16 places: swizzled by 128, 64 or 32 bytes, as far to
+   the next eight rows. */
+CKCI_K_FN uint32_t ckci_k_rows_of(int32_t wide)
+{
+    return (wide == 64 ? 1u : wide == 32 ? 2u : 3u) << 30 | (uint32_t)wide;
+}
+
 /* NVIDIA sm_90a: four waves multiply together, and both operands come straight from LDS. In fwd and bwd_data
    the instruction's rows are a block's columns (output channels), its columns the rows (positions), so that
    the many positions are its 128 to 256 columns; in bwd_weight (ACROSS) they are as they are. */
@@ -44,11 +51,11 @@
                  : __VA_ARGS__                                                                               \
                  : "l"(a), "l"(b), "n"(ACROSS_A), "n"(ACROSS_B))
 
-/* An operand's descriptor: where it begins in LDS (in 16 bytes), and how it goes on: 128-byte swizzle, 1024
-   bytes to the next eight rows, slabs (of 64 rows or columns, where they lie across) 8192 bytes apart. */
-CKCI_K_FN uint64_t ckci_k_describe(uint32_t at)
+/* An operand's descriptor: where it begins in LDS (in 16 bytes), and how it goes on: as above, slabs (of 64
+   rows or columns, where they lie across) 8192 bytes apart. */
+CKCI_K_FN uint64_t ckci_k_describe(uint32_t at, uint32_t rows = 1u << 30 | 64u)
 {
-    return (uint64_t)(1u << 30 | 64u) << 32 | (512u << 16 | at);
+    return (uint64_t)rows << 32 | (512u << 16 | at);
 }
 
 /* ACROSS: places of the reduction are rows in LDS. */
