@@ -3381,7 +3381,8 @@ typedef struct ckci_gpu_conv {
 } ckci_gpu_conv;
 
 /* A tensor of two-byte numbers whose boxes, `rows` of `wide` numbers (64, 32 or 16), the tensor memory
-   accelerator (TMA, sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels:
+   accelerator (TMA, sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps,
+   rows. pixels:
    channels, up to three axes of a space (x first), images; rows of a box are those that neighbouring
    positions of a convolution read at its first tap, along each axis from `low` on (negative: padding) in
    steps of `step`; `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
@@ -16345,7 +16346,7 @@ enum {
     CKCI_DEPTH_COLUMN, /* stride 2 */
     CKCI_DEPTH_DEEP,
     CKCI_DEPTH_SHEET, /* 3, 5; stride 2: 3, 5; its gradient: 3, 5; 7 */
-    /* bwd_weight's: the same again, but those of stride 2 take 3 x 3 taps, and CKCI_DEPTH_1 begins with them */
+    /* bwd_weight's: the same again, but those of stride 2 take 3 x 3 taps, of CKCI_DEPTH_1 the first */
     CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7,
     CKCI_DEPTH_WEIGHT_SECOND = CKCI_DEPTH_1 + 2, /* stride 2, loads of 4 channels, any taps */
     CKCI_DEPTH_WEIGHT_DOWN,
@@ -18448,9 +18449,8 @@ CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
     const ckci_gpu_conv *k = &m->l.a.conv;
     const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
     const double rows = (double)t->rows + (double)ckci_min(t->columns, k->columns),
-                 brings = c->op == CKCONV_BWD_WEIGHT
-                              ? 0
-                              : rows * CKCI_TMA_BOX / ckci_tma_wide(k->red) * CKCI_TMA_ROW_NS;
+                 brings =
+                     c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(k->red) * CKCI_TMA_ROW_NS;
     return (products > brings ? products : brings) * ckci_device_rates(device, m->type).matrix;
 }
 
@@ -18901,7 +18901,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
     const int64_t steps = ckci_ceil_div(ckci_tma_places(c, red), CKCI_TMA_BOX);
-    const double places = tma ? (double)steps * CKCI_TMA_BOX : ckci_reduction(k, (double)red);
+    const double places = tma ? 64. * (double)steps : ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, m, m->l.grid, places);
     ckci_matrix_parts(device, m, places, limit, ws, cost);
     if (m->turns) {

@@ -9409,8 +9409,8 @@ template <> struct ckci_k_resident<ckci_k_matrix_near<ckci_k_near_down, 32>> {
 /*------------------------------------------------------------------------------------------------------------
   >>k-boxes
   The tensor memory accelerator (TMA) of sm_90a: boxes of rows of 128, 64 or 32 bytes between memory and LDS,
-  where they lie swizzled as groups of waves multiply them; barriers that count what came, and who is done with it;
-  barriers of some of a block's waves. One instruction each, or what the simulator does in its place.
+  where they lie swizzled as groups of waves multiply them; barriers that count what came, and who is done
+  with it; barriers of some of a block's waves. One instruction each, or what the simulator does in its place.
 */
 #if defined(CKCI_K_WGMMA)
 #if defined(__CUDA_ARCH__)
@@ -10109,8 +10109,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* How an operand lies in a stage: numbers of a row along the reduction, bytes from its first 16 places to the second and to the third 16, from
-       64 rows to the next; how it is described. */
+    /* How an operand lies in a stage: numbers of a row along the reduction; bytes from its first 16 places to
+       the second and to the third 16, from 64 rows to the next; how it is described. */
     struct layout {
         int32_t wide, one, two, slab;
         uint32_t rows;
@@ -16184,8 +16184,8 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
     }
 }
 
-/* R rows of neighbouring y x G taps; STEP: the stride along x; 0: any stride and dilation, one tap. WALKS (where STEP
-   is not 0): a thread goes down columns of p.walk rows of dout, and the last row of inputs that one meets is
+/* R rows of neighbouring y x G taps; STEP: the stride along x; 0: any stride and dilation, one tap. WALKS
+   (where STEP is not 0): a thread goes down columns of p.walk rows of dout, and the last row of inputs that one meets is
    the first of the next one's, whose others are on their way meanwhile. */
 template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> struct ckci_k_depth_weight {
     typedef typename S::T T;

@@ -1529,7 +1529,8 @@ static inline void sim_wgmma_m64nNk16(float *d, const unsigned char *a, const un
     for (int h = 0; h < 2; h++) {
         const int i = wave * 16 + h * 8 + lane / 4;
         for (int k = 0; k < 16; k++) {
-            row[h][k] = sim_element(E::TYPE, across_a ? sim_swizzled(a, k, i, 64) : sim_swizzled(a, i, k, wide), 0);
+            row[h][k] = sim_element(
+                E::TYPE, across_a ? sim_swizzled(a, k, i, 64) : sim_swizzled(a, i, k, wide), 0);
         }
     }
     for (int c = 0; c < n / 4; c++) { /* columns of this lane: registers c / 2 * 4 + c % 2 and two further */

@@ -313,7 +313,8 @@ typedef struct ckci_gpu_conv {
 } ckci_gpu_conv;
 
 /* A tensor of two-byte numbers whose boxes, `rows` of `wide` numbers (64, 32 or 16), the tensor memory
-   accelerator (TMA, sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps, rows. pixels:
+   accelerator (TMA, sm_90a) moves, zeros where it ends. rank 2: numbers along a row, rows; 3: numbers, taps,
+   rows. pixels:
    channels, up to three axes of a space (x first), images; rows of a box are those that neighbouring
    positions of a convolution read at its first tap, along each axis from `low` on (negative: padding) in
    steps of `step`; `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */

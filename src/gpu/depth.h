@@ -49,7 +49,7 @@ enum {
     CKCI_DEPTH_COLUMN, /* stride 2 */
     CKCI_DEPTH_DEEP,
     CKCI_DEPTH_SHEET, /* 3, 5; stride 2: 3, 5; its gradient: 3, 5; 7 */
-    /* bwd_weight's: the same again, but those of stride 2 take 3 x 3 taps, and CKCI_DEPTH_1 begins with them */
+    /* bwd_weight's: the same again, but those of stride 2 take 3 x 3 taps, of CKCI_DEPTH_1 the first */
     CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7,
     CKCI_DEPTH_WEIGHT_SECOND = CKCI_DEPTH_1 + 2, /* stride 2, loads of 4 channels, any taps */
     CKCI_DEPTH_WEIGHT_DOWN,

@@ -562,9 +562,8 @@ CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
     const ckci_gpu_conv *k = &m->l.a.conv;
     const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
     const double rows = (double)t->rows + (double)ckci_min(t->columns, k->columns),
-                 brings = c->op == CKCONV_BWD_WEIGHT
-                              ? 0
-                              : rows * CKCI_TMA_BOX / ckci_tma_wide(k->red) * CKCI_TMA_ROW_NS;
+                 brings =
+                     c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(k->red) * CKCI_TMA_ROW_NS;
     return (products > brings ? products : brings) * ckci_device_rates(device, m->type).matrix;
 }
 
@@ -1015,7 +1014,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
     const int64_t steps = ckci_ceil_div(ckci_tma_places(c, red), CKCI_TMA_BOX);
-    const double places = tma ? (double)steps * CKCI_TMA_BOX : ckci_reduction(k, (double)red);
+    const double places = tma ? 64. * (double)steps : ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, m, m->l.grid, places);
     ckci_matrix_parts(device, m, places, limit, ws, cost);
     if (m->turns) {

@@ -1,8 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-boxes
   The tensor memory accelerator (TMA) of sm_90a: boxes of rows of 128, 64 or 32 bytes between memory and LDS,
-  where they lie swizzled as groups of waves multiply them; barriers that count what came, and who is done with it;
-  barriers of some of a block's waves. One instruction each, or what the simulator does in its place.
+  where they lie swizzled as groups of waves multiply them; barriers that count what came, and who is done
+  with it; barriers of some of a block's waves. One instruction each, or what the simulator does in its place.
 */
 #pragma once
 #include "kernels/chunks.h"

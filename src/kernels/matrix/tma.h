@@ -406,8 +406,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* How an operand lies in a stage: numbers of a row along the reduction, bytes from its first 16 places to the second and to the third 16, from
-       64 rows to the next; how it is described. */
+    /* How an operand lies in a stage: numbers of a row along the reduction; bytes from its first 16 places to
+       the second and to the third 16, from 64 rows to the next; how it is described. */
     struct layout {
         int32_t wide, one, two, slab;
         uint32_t rows;
