@@ -16185,8 +16185,8 @@ CKCI_K_FN void ckci_k_depth_fold(const ckci_gpu_depth &args, ckci_k_depth_sums<T
 }
 
 /* R rows of neighbouring y x G taps; STEP: the stride along x; 0: any stride and dilation, one tap. WALKS
-   (where STEP is not 0): a thread goes down columns of p.walk rows of dout, and the last row of inputs that one meets is
-   the first of the next one's, whose others are on their way meanwhile. */
+   (where STEP is not 0): a thread goes down columns of p.walk rows of dout, and the last row of inputs
+   that one meets is the first of the next one's, whose others are on their way meanwhile. */
 template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> struct ckci_k_depth_weight {
     typedef typename S::T T;
     typedef ckci_k_depth_sums<T, V, R * G> lds;
