@@ -9714,13 +9714,13 @@ template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
   first steps of the next come while the sums of this one are stored. Groups have halves of a tile each, or
   take tiles of half the rows in turns: then one multiplies while the other stores.
 
-  fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a tap,
-  or 32 at two taps or 16 at four, where fewer of 64 would exist: to fill a box where no channels are takes
-  twice as long as to bring some. Taps go first; GATHER reads weights along these channels, BACK across them.
-  Boxes without any column that exists are not sent for. bwd_weight: rows are output
-  channels, columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the
-  tile's rows as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns
-  would wait for LDS.
+  fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a
+  tap, or 32 at two taps or 16 at four, where fewer of 64 would exist: to fill a box where no channels are
+  takes twice as long as to bring some. Taps go first; GATHER reads weights along these channels, BACK
+  across them. Boxes without any column that exists are not sent for. bwd_weight: rows are output channels,
+  columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the tile's rows
+  as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns would wait
+  for LDS.
 */
 enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
 
@@ -9820,12 +9820,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     struct lds {
         alignas(1024) unsigned char stages[CKCI_TMA_ROOM];
-        alignas(
-            1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES]; /* a group's, on its way to memory */
+        /* a group's, on its way to memory */
+        alignas(1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES];
         float vector[VECTOR]; /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
-        uint64_t full[2]
-                     [CKCI_TMA_MOST];  /* what a stage is to hold has come; [1]: for the second group alone */
-        uint64_t empty[CKCI_TMA_MOST]; /* the waves that multiply it are done with it */
+        /* What a stage is to hold has come, [1]: for the second group alone; the waves that multiply it are
+           done with it. */
+        uint64_t full[2][CKCI_TMA_MOST], empty[CKCI_TMA_MOST];
     };
 
     /* Rows of a tile, steps that LDS holds, and do groups take turns? In bwd_weight none do. */
