@@ -3717,19 +3717,16 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
     M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
 
-/* sm_90's tiles that the TMA brings: rows, columns, parts of the kernels that read weights along the
-   reduction and across it, and of bwd_weight's; how much slower than .022 ns an output fwd, bwd_data and
-   bwd_weight take 64 places of the reduction, where boxes are of rows (1x1) and of pixels (fitted to 337
-   layers of networks on an H200) */
+/* sm_90's tiles that the TMA brings: rows and columns, those of bwd_weight's (64 channels are on one side),
+   parts of the kernels that read weights along the reduction and across it, and of bwd_weight's; how much
+   slower than .022 ns an output fwd, bwd_data and bwd_weight take 64 places of the reduction, where boxes are
+   of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200; bwd_weight with 64 channels:
+   reckoned from what a step reads of LDS) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
-    M(X, 128, 256, 1, 2, 3, .84, .95, .89, .95, 1.02, 1.05)                                                 \
-    M(X, 256, 128, 2, 3, 4, .94, .95, .93, 1.09, 1.13, 1.15)                                                 \
-    M(X, 128, 128, 3, 4, 1, 1.04, 1.15, 1.11, 1.19, 1.2, 1.8)
-
-/* The same with 64 channels on one side: rows and columns are those of fwd and bwd_data, and columns and rows
-   of bwd_weight's tile. */
-#define CKCI_TMA_NARROW_TILES(M, X)                                                                          \
-    M(X, 256, 64, 1, 2, 4, 1.06, 1.25, 1.1, 1.25, 1.3, 1.4)
+    M(X, 128, 256, 128, 256, 1, 2, 3, .84, .95, .89, .95, 1.02, 1.05)                                        \
+    M(X, 256, 128, 256, 128, 2, 3, 4, .94, .95, .93, 1.09, 1.13, 1.15)                                       \
+    M(X, 128, 128, 128, 128, 3, 4, 1, 1.04, 1.15, 1.11, 1.19, 1.2, 1.8)                                      \
+    M(X, 256, 64, 64, 256, 1, 2, 4, 1.06, 1.25, 1.1, 1.25, 1.3, 1.4)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -3795,20 +3792,13 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 #define CKCI_CDNA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART)                                                     \
     X(matrix_wide_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv,                               \
       CKCI_WIDE_THREADS(ROWS, COLUMNS), ckci_k_matrix<ckci_k_matrix_wide_weight, ROWS, COLUMNS>)
-#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, ...)                                          \
+#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, W_ROWS, W_COLUMNS, PART, BACK, WEIGHT, ...)                       \
     X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
       ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
     X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
       ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
-    X(matrix_tma_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
-      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, ROWS, COLUMNS>)
-#define CKCI_TMA_NARROW_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, ...)                                   \
-    X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
-      ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
-    X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
-      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
-    X(matrix_tma_weight_##COLUMNS##x##ROWS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
-      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, COLUMNS, ROWS>)
+    X(matrix_tma_weight_##W_ROWS##x##W_COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                      \
+      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, W_ROWS, W_COLUMNS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
       ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
@@ -3839,7 +3829,6 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
     CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     CKCI_TMA_TILES(CKCI_TMA_KERNELS, X)                                                                      \
-    CKCI_TMA_NARROW_TILES(CKCI_TMA_NARROW_KERNELS, X)                                                        \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
@@ -16652,7 +16641,7 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int dee
         return base + CKCI_DEPTH_ROW;
     }
     int beside = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
-    if (weight) { /* single channels have no others with a stride than 3 x 3 taps */
+    if (weight) { /* with a stride single channels have 3 x 3 taps alone; two would be few of five */
         int three = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
         return base + (vec == 1                   ? CKCI_DEPTH_1 + (three ? 0 : 1)
                        : beside                   ? CKCI_DEPTH_4
@@ -18471,8 +18460,8 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
 }
 
 /* The same where its groups take tiles of half the rows in turns, `tiles` of them: one multiplies while the
-   other stores. Steps read a third more for each product, and take a seventh more time; in smaller tiles so
-   much more that it did not pay (H200, 310 layers). */
+   other stores. Steps read a third more for each product, and take a seventh more time; those
+   whose halves have 64 rows or columns so much more that it did not pay (H200, 310 layers). */
 CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                    double red)
 {
@@ -18481,7 +18470,7 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
     const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .06 * rates.bytes;
     const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.15;
     const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
-    if (m->tile->rows != 256 || m->tile->columns != 128 || share <= 1) { /* a group would have none */
+    if (m->tile->rows < 256 || m->tile->columns < 128 || share <= 1) { /* 1: a group would have none */
         return 1e300;
     }
     const double one = all * products + store, two = pairs * (products + store);
@@ -23066,16 +23055,11 @@ CKCI_FN int32_t ckci_cpu_features(void)
 #define CKCI_WMMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, WMMA, wmma, __VA_ARGS__)
 #define CKCI_MMA_GATHER(X, ...) CKCI_ANY_GATHER(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, MMA, mma, __VA_ARGS__)
-#define CKCI_MMA_TMA(X, ROWS, COLUMNS, PART, BACK, WEIGHT, F_SLOW, F_PIXELS, B_SLOW, B_PIXELS, W_SLOW,       \
-                     W_PIXELS)                                                                               \
+#define CKCI_MMA_TMA(X, ROWS, COLUMNS, W_ROWS, W_COLUMNS, PART, BACK, WEIGHT, F_SLOW, F_PIXELS, B_SLOW,      \
+                     B_PIXELS, W_SLOW, W_PIXELS)                                                             \
     CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, F_SLOW, F_PIXELS)                         \
     CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)               \
-    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, ROWS, COLUMNS, W_SLOW, W_PIXELS)
-#define CKCI_MMA_TMA_NARROW(X, ROWS, COLUMNS, PART, BACK, WEIGHT, F_SLOW, F_PIXELS, B_SLOW, B_PIXELS,        \
-                            W_SLOW, W_PIXELS)                                                                \
-    CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, F_SLOW, F_PIXELS)                         \
-    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)               \
-    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, COLUMNS, ROWS, W_SLOW, W_PIXELS)
+    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, W_ROWS, W_COLUMNS, W_SLOW, W_PIXELS)
 #define CKCI_MMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MMA, mma, tf32, __VA_ARGS__)
 #define CKCI_MMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MMA, mma, __VA_ARGS__)
@@ -23168,7 +23152,6 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_GATHER_TILES(CKCI_MMA_GATHER, X)                                                                    \
     CKCI_WEIGHT_TILES(CKCI_MMA_WEIGHT, X)                                                                    \
     CKCI_TMA_TILES(CKCI_MMA_TMA, X)                                                                          \
-    CKCI_TMA_NARROW_TILES(CKCI_MMA_TMA_NARROW, X)                                                            \
     CKCI_WHOLE_TILES(CKCI_MMA_WHOLE, X)                                                                      \
     CKCI_SINGLE_TILES(CKCI_MMA_SINGLE, X)                                                                    \
     CKCI_DOUBLE_TILES(CKCI_MMA_DOUBLE, X)                                                                    \
@@ -26090,9 +26073,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_TMA_DONE
 #undef CKCI_TMA_SLOT
 #undef CKCI_TMA_TILES
-#undef CKCI_TMA_NARROW_TILES
-#undef CKCI_TMA_NARROW_KERNELS
-#undef CKCI_MMA_TMA_NARROW
 #undef CKCI_TMA_KERNELS
 #undef CKCI_TMA_ROW
 #undef CKCI_MMA_TMA

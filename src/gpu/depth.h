@@ -355,7 +355,7 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int dee
         return base + CKCI_DEPTH_ROW;
     }
     int beside = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
-    if (weight) { /* single channels have no others with a stride than 3 x 3 taps */
+    if (weight) { /* with a stride single channels have 3 x 3 taps alone; two would be few of five */
         int three = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
         return base + (vec == 1                   ? CKCI_DEPTH_1 + (three ? 0 : 1)
                        : beside                   ? CKCI_DEPTH_4

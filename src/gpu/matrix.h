@@ -584,8 +584,8 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
 }
 
 /* The same where its groups take tiles of half the rows in turns, `tiles` of them: one multiplies while the
-   other stores. Steps read a third more for each product, and take a seventh more time; in smaller tiles so
-   much more that it did not pay (H200, 310 layers). */
+   other stores. Steps read a third more for each product, and take a seventh more time; those
+   whose halves have 64 rows or columns so much more that it did not pay (H200, 310 layers). */
 CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                    double red)
 {
@@ -594,7 +594,7 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
     const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .06 * rates.bytes;
     const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.15;
     const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
-    if (m->tile->rows != 256 || m->tile->columns != 128 || share <= 1) { /* a group would have none */
+    if (m->tile->rows < 256 || m->tile->columns < 128 || share <= 1) { /* 1: a group would have none */
         return 1e300;
     }
     const double one = all * products + store, two = pairs * (products + store);

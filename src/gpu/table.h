@@ -33,19 +33,16 @@
     M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
     M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
 
-/* sm_90's tiles that the TMA brings: rows, columns, parts of the kernels that read weights along the
-   reduction and across it, and of bwd_weight's; how much slower than .022 ns an output fwd, bwd_data and
-   bwd_weight take 64 places of the reduction, where boxes are of rows (1x1) and of pixels (fitted to 337
-   layers of networks on an H200) */
+/* sm_90's tiles that the TMA brings: rows and columns, those of bwd_weight's (64 channels are on one side),
+   parts of the kernels that read weights along the reduction and across it, and of bwd_weight's; how much
+   slower than .022 ns an output fwd, bwd_data and bwd_weight take 64 places of the reduction, where boxes are
+   of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200; bwd_weight with 64 channels:
+   reckoned from what a step reads of LDS) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
-    M(X, 128, 256, 1, 2, 3, .84, .95, .89, .95, 1.02, 1.05)                                                 \
-    M(X, 256, 128, 2, 3, 4, .94, .95, .93, 1.09, 1.13, 1.15)                                                 \
-    M(X, 128, 128, 3, 4, 1, 1.04, 1.15, 1.11, 1.19, 1.2, 1.8)
-
-/* The same with 64 channels on one side: rows and columns are those of fwd and bwd_data, and columns and rows
-   of bwd_weight's tile. */
-#define CKCI_TMA_NARROW_TILES(M, X)                                                                          \
-    M(X, 256, 64, 1, 2, 4, 1.06, 1.25, 1.1, 1.25, 1.3, 1.4)
+    M(X, 128, 256, 128, 256, 1, 2, 3, .84, .95, .89, .95, 1.02, 1.05)                                        \
+    M(X, 256, 128, 256, 128, 2, 3, 4, .94, .95, .93, 1.09, 1.13, 1.15)                                       \
+    M(X, 128, 128, 128, 128, 3, 4, 1, 1.04, 1.15, 1.11, 1.19, 1.2, 1.8)                                      \
+    M(X, 256, 64, 64, 256, 1, 2, 4, 1.06, 1.25, 1.1, 1.25, 1.3, 1.4)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -111,20 +108,13 @@
 #define CKCI_CDNA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART)                                                     \
     X(matrix_wide_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv,                               \
       CKCI_WIDE_THREADS(ROWS, COLUMNS), ckci_k_matrix<ckci_k_matrix_wide_weight, ROWS, COLUMNS>)
-#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, ...)                                          \
+#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, W_ROWS, W_COLUMNS, PART, BACK, WEIGHT, ...)                       \
     X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
       ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
     X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
       ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
-    X(matrix_tma_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
-      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, ROWS, COLUMNS>)
-#define CKCI_TMA_NARROW_KERNELS(X, ROWS, COLUMNS, PART, BACK, WEIGHT, ...)                                   \
-    X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
-      ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
-    X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
-      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
-    X(matrix_tma_weight_##COLUMNS##x##ROWS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                          \
-      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, COLUMNS, ROWS>)
+    X(matrix_tma_weight_##W_ROWS##x##W_COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                      \
+      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, W_ROWS, W_COLUMNS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
       ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
@@ -155,7 +145,6 @@
     CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
     CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     CKCI_TMA_TILES(CKCI_TMA_KERNELS, X)                                                                      \
-    CKCI_TMA_NARROW_TILES(CKCI_TMA_NARROW_KERNELS, X)                                                        \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
