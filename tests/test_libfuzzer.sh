@@ -51,6 +51,8 @@ fi
 for i in 1 3 5 7 11 13 17 19; do
     dd if="$INCLUDE/ckconv.h" of="$dir/corpus/seed$i" bs=512 count=1 skip=$i 2>/dev/null
 done
+# Inputs that failed once are tried first.
+cp "$here"/fuzz/* "$dir/corpus/" || finish 0 1
 # No OpenMP here, so a hang is a hang: 120 s for one input of at most 2 MFLOP.
 if "$dir/fuzz_desc" -max_len=512 -len_control=0 -max_total_time="$seconds" -timeout=120 -seed=1 \
     -print_final_stats=1 -artifact_prefix="$dir/" "$dir/corpus" >"$dir/log" 2>&1; then

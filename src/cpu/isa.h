@@ -277,7 +277,7 @@ ckci_narrow_p_avx512(int64_t n, int64_t count, const void *src, int64_t src_step
         }
     }
 }
-CKCI_TARGET CKCI_INLINE __m512i ckci_load_pairs(const uint16_t *p, int high)
+CKCI_TARGET CKCI_INLINE __m512i ckci_load_pairs(const unsigned char *p, int high)
 {
     __m512i u = _mm512_setzero_si512();
     if (p) {
@@ -285,7 +285,7 @@ CKCI_TARGET CKCI_INLINE __m512i ckci_load_pairs(const uint16_t *p, int high)
     }
     return high ? _mm512_maskz_slli_epi32((__mmask16)-1, u, 16) : u;
 }
-CKCI_TARGET CKCI_INLINE __m256i ckci_load_few_pairs(const uint16_t *p, int high)
+CKCI_TARGET CKCI_INLINE __m256i ckci_load_few_pairs(const unsigned char *p, int high)
 {
     __m256i u = _mm256_setzero_si256();
     if (p) {
@@ -297,31 +297,33 @@ CKCI_TARGET CKCI_FN void ckci_zip_avx512(int64_t n, int64_t count, const void *a
                                          int64_t src_step, void *dst, int64_t dst_step)
 {
     for (int64_t i = 0; i < n; i++) {
-        const uint16_t *p = a ? (const uint16_t *)a + i * src_step : NULL;
-        const uint16_t *q = b ? (const uint16_t *)b + i * src_step : NULL;
+        const unsigned char *p = a ? (const unsigned char *)a + 2 * i * src_step : NULL;
+        const unsigned char *q = b ? (const unsigned char *)b + 2 * i * src_step : NULL;
         uint32_t *to = (uint32_t *)dst + i * dst_step;
         int64_t j = 0;
         for (; j + 16 <= count; j += 16) {
-            _mm512_storeu_si512((void *)(to + j), _mm512_or_si512(ckci_load_pairs(p ? p + j : p, 0),
-                                                                  ckci_load_pairs(q ? q + j : q, 1)));
+            _mm512_storeu_si512((void *)(to + j), _mm512_or_si512(ckci_load_pairs(p ? p + 2 * j : p, 0),
+                                                                  ckci_load_pairs(q ? q + 2 * j : q, 1)));
         }
         for (; j + 8 <= count; j += 8) {
             _mm256_storeu_si256((__m256i *)(void *)(to + j),
-                                _mm256_or_si256(ckci_load_few_pairs(p ? p + j : p, 0),
-                                                ckci_load_few_pairs(q ? q + j : q, 1)));
+                                _mm256_or_si256(ckci_load_few_pairs(p ? p + 2 * j : p, 0),
+                                                ckci_load_few_pairs(q ? q + 2 * j : q, 1)));
         }
         for (; j + 4 <= count; j += 4) {
-            __m128i low = p ? _mm_loadl_epi64((const __m128i *)(const void *)(p + j)) : _mm_setzero_si128();
-            __m128i high = q ? _mm_loadl_epi64((const __m128i *)(const void *)(q + j)) : _mm_setzero_si128();
+            __m128i low =
+                p ? _mm_loadl_epi64((const __m128i *)(const void *)(p + 2 * j)) : _mm_setzero_si128();
+            __m128i high =
+                q ? _mm_loadl_epi64((const __m128i *)(const void *)(q + 2 * j)) : _mm_setzero_si128();
             _mm_storeu_si128((__m128i *)(void *)(to + j), _mm_unpacklo_epi16(low, high));
         }
         for (; j < count; j++) {
             uint16_t low = 0, high = 0; /* memory need not be aligned */
             if (p) {
-                memcpy(&low, p + j, 2);
+                memcpy(&low, p + 2 * j, 2);
             }
             if (q) {
-                memcpy(&high, q + j, 2);
+                memcpy(&high, q + 2 * j, 2);
             }
             to[j] = (uint32_t)low | (uint32_t)high << 16;
         }
