@@ -274,8 +274,9 @@ CKCI_FN ckconv_status ckci_depth_start(const ckci_conv *p, ckci_gpu_depth *k, in
         ckci_exchange_yx(&k->b);
         ckci_exchange_target(&k->o);
     }
-    int64_t reach = 32 * ckci_saturating_mul(ckci_max(k->dim[2].dilation, k->dim[2].stride),
-                                             8 * ckci_max(k->a.stride[5], weight ? k->b.stride[5] : 1));
+    int64_t apart = ckci_max(k->a.stride[5], weight ? k->b.stride[5] : 1);
+    int64_t reach =
+        ckci_saturating_mul(256, ckci_saturating_mul(ckci_max(k->dim[2].dilation, k->dim[2].stride), apart));
     if (reach > INT32_MAX) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "depthwise takes windows of 2^31 bytes; here they reach over %lld", CKCI_LL(reach));
