@@ -331,7 +331,7 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
     for (int i = 0; i < 6; i++) {
         bytes += (len[i] - 1) * step[0][i];
     }
-    k->src_end = (const unsigned char *)((uintptr_t)k->src + (uintptr_t)bytes); /* a plan has no address yet */
+    k->src_end = (const unsigned char *)((uintptr_t)k->src + (uintptr_t)bytes); /* plans have none yet */
     ckci_set_kernel(l, CKCI_KERNEL_move);
     if (dense && same && !k->transpose) {
         k->vec = ckci_move_piece(k, step, len);
