@@ -496,6 +496,9 @@ static inline void fuzz_list(bytes *b, const ckconv_plan *plan, fuzz_run *run)
         FUZZ_ADD(in, CKCONV_TENSOR_IN, 0);
         FUZZ_ADD(dout, CKCONV_TENSOR_OUT, 0);
         FUZZ_ADD(dwei, CKCONV_TENSOR_WEI, 1);
+        if (plan->u.conv.dbias != 0) {
+            FUZZ_ADD(dbias, CKCONV_TENSOR_DBIAS, 1);
+        }
         break;
     case CKCONV_CONV_CONV_FWD:
         FUZZ_ADD(in, CKCONV_TENSOR_IN, 0);
