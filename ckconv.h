@@ -10194,6 +10194,8 @@ CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
 }
 
 enum { CKCI_DIRECT_RED = 16 };
+/* of an axis of bwd_data: planning looks at each, and each has tiles of its own */
+enum { CKCI_DIRECT_PHASES = 64 };
 
 /* One stretch of a line: `n` positions from entry `at` on, the first one `place` elements into the tensor
    (group 0, channel 0), the next `step` elements further. dst: the plane, [channel][...][entry][lane].
@@ -11020,11 +11022,11 @@ CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, int any, ckconv_erro
                          CKCI_LL(v->taps * v->red));
     }
     for (int i = 0; i < 3; i++) {
-        if (v->p->stride[i] > 65536 || v->p->dilation[i] > 65536 || v->phases[i] > 64) {
+        if (v->p->stride[i] > 65536 || v->p->dilation[i] > 65536 || v->phases[i] > CKCI_DIRECT_PHASES) {
             return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                             "direct takes strides of 65536 (bwd_data: 64) and dilations of 65536 at most, "
+                             "direct takes strides of 65536 (bwd_data: %d) and dilations of 65536 at most, "
                              "here %lld and %lld",
-                             CKCI_LL(v->p->stride[i]), CKCI_LL(v->p->dilation[i]));
+                             CKCI_DIRECT_PHASES, CKCI_LL(v->p->stride[i]), CKCI_LL(v->p->dilation[i]));
         }
     }
     return CKCONV_OK;
@@ -11263,7 +11265,7 @@ CKCI_FN int ckci_goes_along(const ckci_view *v, int64_t limit)
     const ckci_tensor *from = v->read, *to = &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT];
     int near_x = from->stride[5] <= from->stride[v->red > 1 ? 2 : 0] &&
                  to->stride[5] <= to->stride[v->cols > 1 ? 2 : 0];
-    const int few = v->phases[0] <= 64 && v->phases[1] <= 64 && v->phases[2] <= 64; /* each is looked at */
+    const int few = ckci_max(ckci_max(v->phases[0], v->phases[1]), v->phases[2]) <= CKCI_DIRECT_PHASES;
     return !v->pairs && few && v->taps <= CKCI_ALONG_TAPS &&
            (v->red <= CKCI_DIRECT_RED || v->cols <= CKCI_DIRECT_RED) &&
            (near_x || ckci_all_lanes(v) < v->k->lanes) && ckci_find_along_tiles(v, 1, limit).bytes <= limit;

@@ -95,7 +95,7 @@ CKCI_FN int ckci_goes_along(const ckci_view *v, int64_t limit)
     const ckci_tensor *from = v->read, *to = &v->p->t[v->p->op == CKCONV_BWD_DATA ? CKCI_IN : CKCI_OUT];
     int near_x = from->stride[5] <= from->stride[v->red > 1 ? 2 : 0] &&
                  to->stride[5] <= to->stride[v->cols > 1 ? 2 : 0];
-    const int few = v->phases[0] <= 64 && v->phases[1] <= 64 && v->phases[2] <= 64; /* each is looked at */
+    const int few = ckci_max(ckci_max(v->phases[0], v->phases[1]), v->phases[2]) <= CKCI_DIRECT_PHASES;
     return !v->pairs && few && v->taps <= CKCI_ALONG_TAPS &&
            (v->red <= CKCI_DIRECT_RED || v->cols <= CKCI_DIRECT_RED) &&
            (near_x || ckci_all_lanes(v) < v->k->lanes) && ckci_find_along_tiles(v, 1, limit).bytes <= limit;

@@ -55,6 +55,8 @@ CKCI_FN ckci_lanes ckci_make_lanes(const ckci_view *v, int64_t block)
 }
 
 enum { CKCI_DIRECT_RED = 16 };
+/* of an axis of bwd_data: planning looks at each, and each has tiles of its own */
+enum { CKCI_DIRECT_PHASES = 64 };
 
 /* One stretch of a line: `n` positions from entry `at` on, the first one `place` elements into the tensor
    (group 0, channel 0), the next `step` elements further. dst: the plane, [channel][...][entry][lane].
@@ -881,11 +883,11 @@ CKCI_FN ckconv_status ckci_direct_takes(const ckci_view *v, int any, ckconv_erro
                          CKCI_LL(v->taps * v->red));
     }
     for (int i = 0; i < 3; i++) {
-        if (v->p->stride[i] > 65536 || v->p->dilation[i] > 65536 || v->phases[i] > 64) {
+        if (v->p->stride[i] > 65536 || v->p->dilation[i] > 65536 || v->phases[i] > CKCI_DIRECT_PHASES) {
             return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                             "direct takes strides of 65536 (bwd_data: 64) and dilations of 65536 at most, "
+                             "direct takes strides of 65536 (bwd_data: %d) and dilations of 65536 at most, "
                              "here %lld and %lld",
-                             CKCI_LL(v->p->stride[i]), CKCI_LL(v->p->dilation[i]));
+                             CKCI_DIRECT_PHASES, CKCI_LL(v->p->stride[i]), CKCI_LL(v->p->dilation[i]));
         }
     }
     return CKCONV_OK;
