@@ -20,7 +20,8 @@ type of the sums, and every storage type is converted when it is loaded)
                        filters by strips, matrix_near_deep_Q: of filters of several planes;
                        matrix_near_weight_Q: bwd_weight
     matrix_stem_OP     first layers: few channels, channels last
-    matrix_pointwise_C fwd, bwd_data of one tap, channels last: a reduction of up to C channels
+    matrix_pointwise_C fwd, bwd_data of one tap, channels last: a reduction of up to C channels;
+                       matrix_planes_C: channels first
     matrix_whole_R     fwd, bwd_data in i8
     matrix_single_R    fwd, bwd_data in f32 (CDNA) and tf32; matrix_single_weight_R: bwd_weight
     matrix_double_R    fwd, bwd_data in f64; matrix_double_weight_R: bwd_weight
@@ -1704,6 +1705,21 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
     packed.z = ckci_k_two(dtype, b.x, b.y);
     packed.w = ckci_k_two(dtype, b.z, b.w);
     *(ckci_k_uint4 *)p = packed;
+}
+
+/* Four neighbouring finished values of f32, f16 or bf16, aligned together. */
+CKCI_K_FN void ckci_k_store4(int32_t dtype, unsigned char *p, const float (&v)[4])
+{
+    p = ckci_k_global(p);
+    if (dtype == CKCONV_F32) {
+        const ckci_k_uint4 all = {ckci_k_bits(v[0]), ckci_k_bits(v[1]), ckci_k_bits(v[2]), ckci_k_bits(v[3])};
+        *(ckci_k_uint4 *)p = all;
+        return;
+    }
+    ckci_k_uint2 packed;
+    packed.x = ckci_k_two(dtype, ckci_k_bits(v[0]), ckci_k_bits(v[1]));
+    packed.y = ckci_k_two(dtype, ckci_k_bits(v[2]), ckci_k_bits(v[3]));
+    *(ckci_k_uint2 *)p = packed;
 }
 
 /* The numbers that words hold. */
@@ -11946,17 +11962,8 @@ template <int GFX> struct ckci_k_point_wmma {
 };
 #endif
 
-/* ---- The kernel: TILES times POSITIONS positions of a wave at a time, up to STEPS times 32 channels. */
-template <class U, int STEPS> struct ckci_k_pointwise {
-    enum {
-        TILES = CKCI_POINTWISE_TILES(STEPS),
-        WAVES = 256 / U::WAVE,
-        AHEAD = STEPS * U::LOADS <= 16 /* the next tile is on its way while one is multiplied and stored */
-    };
-    struct lds {
-        alignas(16) unsigned char weights[CKCI_POINTWISE_LDS(U::NVIDIA)];
-    };
-
+/* ---- Weights in LDS, of all units, by blocks of so many threads. */
+template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
     /* Where chunk `chunk` of column `column` lies: rows of `pitch` bytes, a multiple of 128, chunks of each
        eight exchanged so that neither stores nor loads of neighbouring lanes meet in the banks. AMD: nor of
        those lanes that CDNA serves together, eight from 32 banks or, CDNA 4, sixteen from 64, for which
@@ -11964,7 +11971,7 @@ template <class U, int STEPS> struct ckci_k_pointwise {
     static CKCI_K_MEMBER int32_t spot(int32_t pitch, int32_t column, int32_t chunk)
     {
         const int32_t turn = (column & 1) << 2 | (column >> 1 & 3);
-        if constexpr (!U::NVIDIA) {
+        if constexpr (!NVIDIA) {
             const int32_t far = pitch & 128 ? 0 : (column & 1) << 3;
             return column * pitch + (chunk ^ turn ^ far ^ (column >> 3 & 1) * 6) * 16;
         }
@@ -11981,30 +11988,32 @@ template <class U, int STEPS> struct ckci_k_pointwise {
         return v;
     }
 
-    /* Weights as rows of columns, zeros behind both ends. A thread's loads are under way together, EACH of
-       them. */
-    static CKCI_K_MEMBER void fill(const ckci_gpu_conv &p, lds &m)
+    /* Weights of `count` columns from `column0` (an eight) on as rows, zeros behind both ends. A thread's
+       loads are under way together, EACH of them. */
+    static CKCI_K_MEMBER void fill(const ckci_gpu_conv &p, unsigned char *room, int32_t column0,
+                                   int32_t count)
     {
         enum { EACH = 8 };
-        const int32_t pitch = p.as.point.pitch, chunks = pitch / 16, columns = (p.columns + 31) / 32 * 32,
-                      pairs = chunks * 4;
+        const int32_t pitch = p.as.point.pitch, chunks = pitch / 16, columns = (count + 31) / 32 * 32,
+                      pairs = chunks * 4, exist = p.columns - column0;
+        const unsigned char *from = p.b.p + CKCI_K_HALF * (column0 * p.b_column);
         if (p.b_red == 1) {
             CKCI_K_UNROLL(1)
-            for (int32_t first = (int32_t)threadIdx.x; first < columns * chunks; first += 256 * EACH) {
+            for (int32_t first = (int32_t)threadIdx.x; first < columns * chunks; first += THREADS * EACH) {
                 ckci_k_uint4 v[EACH];
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < EACH; i++) {
-                    const int32_t e = first + i * 256, column = ckci_k_divide(e, p.as.point.by_chunks),
+                    const int32_t e = first + i * THREADS, column = ckci_k_divide(e, p.as.point.by_chunks),
                                   chunk = e - column * chunks;
-                    v[i] = some(p.b.p + CKCI_K_HALF * (column * p.b_column + chunk * 8),
-                                column < p.columns && chunk * 8 < p.red);
+                    v[i] = some(from + CKCI_K_HALF * (column * p.b_column + chunk * 8),
+                                column < exist && chunk * 8 < p.red);
                 }
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < EACH; i++) {
-                    const int32_t e = first + i * 256, column = ckci_k_divide(e, p.as.point.by_chunks),
+                    const int32_t e = first + i * THREADS, column = ckci_k_divide(e, p.as.point.by_chunks),
                                   chunk = e - column * chunks;
                     if (column < columns) {
-                        *(ckci_k_uint4 *)(m.weights + spot(pitch, column, chunk)) = v[i];
+                        *(ckci_k_uint4 *)(room + spot(pitch, column, chunk)) = v[i];
                     }
                 }
             }
@@ -12012,37 +12021,50 @@ template <class U, int STEPS> struct ckci_k_pointwise {
         }
         /* turned: two rows of eight columns become a word of each */
         CKCI_K_UNROLL(1)
-        for (int32_t first = (int32_t)threadIdx.x; first < columns / 8 * pairs; first += 128 * EACH) {
+        for (int32_t first = (int32_t)threadIdx.x; first < columns / 8 * pairs; first += THREADS / 2 * EACH) {
             ckci_k_uint4 v[EACH];
             CKCI_K_UNROLL(8)
             for (int i = 0; i < EACH; i++) {
-                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e / 4, p.as.point.by_chunks),
+                const int32_t e = first + i / 2 * THREADS, eight = ckci_k_divide(e / 4, p.as.point.by_chunks),
                               row = (e - eight * pairs) * 2 + i % 2;
-                v[i] = some(p.b.p + CKCI_K_HALF * (row * p.b_red + eight * 8),
-                            eight * 8 < p.columns && row < p.red);
+                v[i] =
+                    some(from + CKCI_K_HALF * (row * p.b_red + eight * 8), eight * 8 < exist && row < p.red);
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < EACH; i += 2) {
-                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e / 4, p.as.point.by_chunks),
+                const int32_t e = first + i / 2 * THREADS, eight = ckci_k_divide(e / 4, p.as.point.by_chunks),
                               pair = e - eight * pairs;
                 if (eight * 8 < columns) {
-                    turn(m, pitch, eight * 8, pair, v[i], v[i + 1]);
+                    turn(room, pitch, eight * 8, pair, v[i], v[i + 1]);
                 }
             }
         }
     }
 
-    static CKCI_K_MEMBER void turn(lds &m, int32_t pitch, int32_t column, int32_t pair, const ckci_k_uint4 &x,
-                                   const ckci_k_uint4 &y)
+    static CKCI_K_MEMBER void turn(unsigned char *room, int32_t pitch, int32_t column, int32_t pair,
+                                   const ckci_k_uint4 &x, const ckci_k_uint4 &y)
     {
         const uint32_t low[4] = {x.x, x.y, x.z, x.w}, high[4] = {y.x, y.y, y.z, y.w};
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             const uint32_t word = i % 2 ? low[i / 2] >> 16 | (high[i / 2] & 0xffff0000u)
                                         : (low[i / 2] & 0xffffu) | high[i / 2] << 16;
-            *(uint32_t *)(m.weights + spot(pitch, column + i, pair / 4) + pair % 4 * 4) = word;
+            *(uint32_t *)(room + spot(pitch, column + i, pair / 4) + pair % 4 * 4) = word;
         }
     }
+};
+
+/* ---- The kernel: TILES times POSITIONS positions of a wave at a time, up to STEPS times 32 channels. */
+template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::NVIDIA> {
+    typedef ckci_k_point_weights<U::NVIDIA> held;
+    enum {
+        TILES = CKCI_POINTWISE_TILES(STEPS),
+        WAVES = 256 / U::WAVE,
+        AHEAD = STEPS * U::LOADS <= 16 /* the next tile is on its way while one is multiplied and stored */
+    };
+    struct lds {
+        alignas(16) unsigned char weights[CKCI_POINTWISE_LDS(U::NVIDIA)];
+    };
 
     /* What a lane holds of a tile. */
     struct positions {
@@ -12059,7 +12081,8 @@ template <class U, int STEPS> struct ckci_k_pointwise {
                     CKCI_K_UNROLL(4)
                     for (int i = 0; i < U::LOADS; i++) {
                         const int32_t row = t * U::POSITIONS + U::position(i), chunk = s * 4 + U::chunk(i);
-                        v[t][s][i] = some(from + (row * pitch + chunk * 16), row < rows && chunk * 8 < p.red);
+                        v[t][s][i] =
+                            held::some(from + (row * pitch + chunk * 16), row < rows && chunk * 8 < p.red);
                     }
                 }
             }
@@ -12074,7 +12097,7 @@ template <class U, int STEPS> struct ckci_k_pointwise {
         if (AHEAD && work < p.work) {
             x.load(p, work * (TILES * U::POSITIONS));
         }
-        fill(p, m);
+        held::fill(p, m.weights, 0, p.columns);
         __syncthreads();
         CKCI_K_UNROLL(1)
         for (; work < p.work; work += p.workers) {
@@ -12110,7 +12133,8 @@ template <class U, int STEPS> struct ckci_k_pointwise {
                     for (int i = 0; i < U::WEIGHTS; i++) {
                         const int32_t column = column0 + U::weight_column(i),
                                       chunk = s * 4 + U::weight_chunk(i);
-                        w[i] = *(const ckci_k_uint4 *)(m.weights + spot(p.as.point.pitch, column, chunk));
+                        w[i] =
+                            *(const ckci_k_uint4 *)(m.weights + held::spot(p.as.point.pitch, column, chunk));
                     }
                     CKCI_K_UNROLL(8)
                     for (int t = 0; t < TILES; t++) {
@@ -12159,6 +12183,270 @@ template <int STEPS> struct ckci_k_resident<ckci_k_matrix_pointwise<STEPS>> {
 
 /* More than 256 registers would leave a SIMD of CDNA one wave. */
 template <int STEPS> struct ckci_k_together<ckci_k_matrix_pointwise<STEPS>> {
+    enum { WAVES = 2 };
+};
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-matrix-planes
+  The layers of >>k-matrix-pointwise with channels first: fwd and bwd_data of one tap whose tensors are planes
+  of positions, each a multiple of four. Weights lie in LDS; waves load, for eight channels, four positions of
+  a lane each, turn them in registers into the operands of four products, and store four positions of a
+  channel together (NVIDIA, planes of eights: eight). No position passes through LDS, and none is read twice where a block has all columns.
+      rows: fours of positions of all images     columns, reduction: as there
+  Rows of the matrix unit are fours, product j of a row's j-th positions. Loads of neighbouring lanes are
+  runs of 64 bytes or more. Several blocks share a unit, so that some load while others store.
+*/
+/* Up to MOST times 32 channels, or as many as a unit has registers for; blocks of so many threads. */
+template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_weights<U::NVIDIA, THREADS> {
+    typedef ckci_k_point_weights<U::NVIDIA, THREADS> held;
+    enum {
+        STEPS = MOST < CKCI_PLANES_STEPS(U::WAVE, U::LOADS) ? MOST : CKCI_PLANES_STEPS(U::WAVE, U::LOADS),
+        WAVES = THREADS / U::WAVE,
+        AHEAD = !U::NVIDIA && STEPS * U::LOADS <= 4 /* the next fours come while these are multiplied */
+    };
+    struct lds {
+        alignas(16) unsigned char weights[CKCI_PLANES_LDS(U::NVIDIA, MOST)];
+    };
+
+    /* The four of a row: NVIDIA: a lane's two rows are neighbours. */
+    static CKCI_K_MEMBER int32_t four_of(int32_t row)
+    {
+        return U::NVIDIA ? row % 8 * 2 + row / 8 : row;
+    }
+
+    /* What a lane holds: eight channels of four positions each, [channel][two words]. */
+    struct fours {
+        ckci_k_uint2 v[STEPS][U::LOADS][8];
+
+        /* TWO: positions of two rows together. */
+        template <bool TWO> CKCI_K_MEMBER void load_some(const ckci_gpu_conv &p, int32_t row0)
+        {
+            const int32_t plane = CKCI_K_HALF * (int32_t)p.a.stride[2];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < (TWO ? 1 : +U::LOADS); i++) {
+                const int32_t row = row0 + four_of(U::position(i)),
+                              image = ckci_k_divide(row, p.as.point.by_fours);
+                const unsigned char *from = ckci_k_global(
+                    p.a.p + CKCI_K_HALF * (image * p.a.stride[1] + 4 * (row - image * p.as.point.fours)));
+                CKCI_K_UNROLL(4)
+                for (int s = 0; s < STEPS; s++) {
+                    const int32_t channel = s * 32 + U::chunk(i) * 8,
+                                  left = row < p.rows ? p.red - channel : 0;
+                    CKCI_K_UNROLL(8)
+                    for (int e = 0; e < 8; e++) {
+                        put<TWO>(s, i, e, from + (channel + e) * plane, e < left);
+                    }
+                }
+            }
+        }
+
+        template <bool TWO> CKCI_K_MEMBER void put(int s, int i, int e, const unsigned char *from, bool good)
+        {
+            if constexpr (TWO) {
+                const ckci_k_uint4 x = held::some(from, good);
+                v[s][0][e] = {x.x, x.y};
+                v[s][U::LOADS - 1][e] = {x.z, x.w};
+            } else {
+                ckci_k_uint2 x = {0, 0};
+                if (good) {
+                    x = *(const ckci_k_uint2 *)from;
+                }
+                v[s][i][e] = x;
+            }
+        }
+
+        CKCI_K_MEMBER void load(const ckci_gpu_conv &p, int32_t row0)
+        {
+            if (U::NVIDIA && p.as.point.eights) {
+                load_some<U::NVIDIA != 0>(p, row0);
+            } else {
+                load_some<false>(p, row0);
+            }
+        }
+
+        /* Eight channels of the fours' j-th positions. */
+        CKCI_K_MEMBER ckci_k_uint4 operand(int s, int i, int j) const
+        {
+            uint32_t w[4];
+            CKCI_K_UNROLL(4)
+            for (int h = 0; h < 4; h++) {
+                const ckci_k_uint2 &x = v[s][i][2 * h], &y = v[s][i][2 * h + 1];
+                const uint32_t a = j < 2 ? x.x : x.y, b = j < 2 ? y.x : y.y;
+                w[h] = j % 2 ? ckci_k_halves<1>(a, b) : ckci_k_halves<0>(a, b);
+            }
+            const ckci_k_uint4 all = {w[0], w[1], w[2], w[3]};
+            return all;
+        }
+    };
+    /* Operands of all products, turned once for all columns. */
+    struct operands {
+        ckci_k_uint4 v[STEPS][4][U::LOADS];
+
+        CKCI_K_MEMBER void turn(const fours &x)
+        {
+            CKCI_K_UNROLL(4)
+            for (int s = 0; s < STEPS; s++) {
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < 4; j++) {
+                    CKCI_K_UNROLL(4)
+                    for (int i = 0; i < U::LOADS; i++) {
+                        v[s][j][i] = x.operand(s, i, j);
+                    }
+                }
+            }
+        }
+    };
+
+    template <class T> static CKCI_K_MEMBER void loop(const ckci_gpu_conv &p, lds &m)
+    {
+        const int32_t share = ckci_k_divide((int32_t)blockIdx.x, p.as.point.by_parts),
+                      part = (int32_t)blockIdx.x - share * (int32_t)p.as.point.by_parts.d;
+        const int32_t column0 = part * p.as.point.width, columns = p.columns - column0 < p.as.point.width
+                                                                       ? p.columns - column0
+                                                                       : p.as.point.width;
+        int32_t work = ckci_k_same(share * WAVES + (int32_t)threadIdx.x / U::WAVE);
+        fours x;
+        if (AHEAD && work < p.work) {
+            x.load(p, work * U::POSITIONS);
+        }
+        held::fill(p, m.weights, column0, columns);
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (; work < p.work; work += p.workers) {
+            const int32_t row0 = work * U::POSITIONS;
+            operands a;
+            if (!AHEAD) {
+                x.load(p, row0);
+            }
+            a.turn(x);
+            if (AHEAD && work + p.workers < p.work) {
+                x.load(p, row0 + p.workers * U::POSITIONS);
+            }
+            tile<T>(p, m, a, row0, column0, columns);
+        }
+    }
+
+    template <class T>
+    static CKCI_K_MEMBER void tile(const ckci_gpu_conv &p, const lds &m, const operands &a, int32_t row0,
+                                   int32_t column0, int32_t columns)
+    {
+        const int32_t steps = (p.red + 31) / 32;
+        CKCI_K_UNROLL(1)
+        for (int32_t column = 0; column < columns; column += 32) {
+            typename U::sums d[4];
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                U::clear(d[j]);
+            }
+            CKCI_K_UNROLL(4)
+            for (int s = 0; s < STEPS; s++) {
+                if (STEPS == 1 || s < steps) {
+                    ckci_k_uint4 w[U::WEIGHTS];
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < U::WEIGHTS; i++) {
+                        w[i] = *(const ckci_k_uint4 *)(m.weights + held::spot(p.as.point.pitch,
+                                                                              column + U::weight_column(i),
+                                                                              s * 4 + U::weight_chunk(i)));
+                    }
+                    CKCI_K_UNROLL(4)
+                    for (int j = 0; j < 4; j++) {
+                        U::template multiply<T>(d[j], a.v[s][j], w);
+                    }
+                }
+            }
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                U::settle(d[j]);
+            }
+            store_all(p, d, row0, column0 + column);
+        }
+    }
+
+    /* Where the positions of a row's column begin. */
+    static CKCI_K_MEMBER unsigned char *place(const ckci_gpu_conv &p, int32_t row, int32_t column)
+    {
+        const ckci_gpu_target &o = p.o;
+        const int32_t image = ckci_k_divide(row, p.as.point.by_fours);
+        return o.t.p +
+               ckci_k_size(o.t.dtype) *
+                   (image * o.t.stride[0] + 4 * (row - image * p.as.point.fours) + column * o.t.stride[5]);
+    }
+
+    /* Lines l, ... of all four products, TWO of them: eight columns of positions that lie side by side. */
+    template <int TWO>
+    static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const typename U::sums (&d)[4], int l,
+                                    int32_t row, int32_t column)
+    {
+        enum { N = 4 * TWO };
+        float v[N][8];
+        CKCI_K_UNROLL(8)
+        for (int j = 0; j < N; j++) {
+            U::take(d[j % 4], l + j / 4, v[j]);
+        }
+        if (row >= p.rows) {
+            return;
+        }
+        const ckci_gpu_target &o = p.o;
+        unsigned char *to = place(p, row, column);
+        const int64_t step = ckci_k_size(o.t.dtype) * o.t.stride[5];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            if (column + i < p.columns) {
+                alignas(16) float x[N];
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < N; j++) {
+                    x[j] = v[j][i];
+                }
+                if (o.form != CKCI_FORM_STORE) {
+                    ckci_k_epilogue<N>(o, x, to + i * step, column + i);
+                }
+                if constexpr (TWO == 2) {
+                    ckci_k_store8(o.t.dtype, to + i * step, x);
+                } else {
+                    ckci_k_store4(o.t.dtype, to + i * step, x);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void store_all(const ckci_gpu_conv &p, const typename U::sums (&d)[4], int32_t row0,
+                                        int32_t column)
+    {
+        if constexpr (U::NVIDIA) {
+            if (p.as.point.eights) {
+                store<2>(p, d, 0, row0 + four_of(U::line_position(0)), column + U::line_column(0));
+                return;
+            }
+        }
+        CKCI_K_UNROLL(2)
+        for (int l = 0; l < U::LINES; l++) {
+            store<1>(p, d, l, row0 + four_of(U::line_position(l)), column + U::line_column(l));
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        if (CKCI_K_BF16(p.a.dtype != CKCONV_F16)) {
+            loop<ckci_k_bf16>(p, m);
+        } else {
+            loop<ckci_k_f16>(p, m);
+        }
+    }
+};
+
+template <int STEPS, int THREADS>
+struct ckci_k_matrix_planes : ckci_k_by_unit<ckci_k_planes<ckci_k_point_mfma, STEPS, THREADS>,
+                                             ckci_k_planes<ckci_k_point_wmma<11>, STEPS, THREADS>,
+                                             ckci_k_planes<ckci_k_point_wmma<12>, STEPS, THREADS>,
+                                             ckci_k_planes<ckci_k_point_mma, STEPS, THREADS>> {
+};
+
+template <int STEPS, int THREADS> struct ckci_k_resident<ckci_k_matrix_planes<STEPS, THREADS>> {
+    enum { BLOCKS = CKCI_PLANES_BLOCKS(STEPS) };
+};
+
+template <int STEPS, int THREADS> struct ckci_k_together<ckci_k_matrix_planes<STEPS, THREADS>> {
     enum { WAVES = 2 };
 };
 

@@ -19,7 +19,8 @@ type of the sums, and every storage type is converted when it is loaded)
                        filters by strips, matrix_near_deep_Q: of filters of several planes;
                        matrix_near_weight_Q: bwd_weight
     matrix_stem_OP     first layers: few channels, channels last
-    matrix_pointwise_C fwd, bwd_data of one tap, channels last: a reduction of up to C channels
+    matrix_pointwise_C fwd, bwd_data of one tap, channels last: a reduction of up to C channels;
+                       matrix_planes_C: channels first
     matrix_whole_R     fwd, bwd_data in i8
     matrix_single_R    fwd, bwd_data in f32 (CDNA) and tf32; matrix_single_weight_R: bwd_weight
     matrix_double_R    fwd, bwd_data in f64; matrix_double_weight_R: bwd_weight
@@ -117,6 +118,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/matrix/stem.h"
 #include "kernels/matrix/stem_weight.h"
 #include "kernels/matrix/pointwise.h"
+#include "kernels/matrix/planes.h"
 
 #include "kernels/tile/common.h"
 #if CKCI_HAS_F32

@@ -1,11 +1,12 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-pointwise
-  Layers of one tap and few channels, channels last, whose weights stay in LDS while waves stream positions
-  past them (kernels/matrix/pointwise.h): less is loaded and awaited than by tiles, which go through a ring in
-  LDS and meet at barriers. Up to 256 channels of the reduction, and as many weights as LDS holds.
+  Layers of one tap and few channels whose weights stay in LDS while waves stream positions past them
+  (kernels/matrix/pointwise.h; channels first: planes.h): less is loaded and awaited than by tiles, which go
+  through a ring in LDS and meet at barriers. Up to 256 channels of the reduction, and as many weights as LDS
+  holds; channels first, up to 128, and planes of any multiple of four positions.
 */
 #pragma once
-#include "gpu/conv.h"
+#include "gpu/matrix.h"
 
 /* Are eight numbers along a dimension of step 1 one aligned load, where others go by `apart`? */
 CKCI_FN int ckci_aligned_eights(const ckci_tensor *t, int64_t count, int64_t apart)
@@ -31,16 +32,12 @@ CKCI_FN double ckci_pointwise_beside(const ckci_gpu_conv *k)
 #define CKCI_POINTWISE_BYTES 20
 #define CKCI_POINTWISE_BYTES_256 17
 
-/* The launch, and the nanoseconds of a run: as long as its bytes take, or its products. */
-CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, ckci_launch *l, double *cost,
-                                         ckconv_error *err)
+/* What both orders of channels ask for. */
+CKCI_FN ckconv_status ckci_points_fit(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                      ckconv_error *err)
 {
-    const int back = p->op == CKCONV_BWD_DATA, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
-    const ckci_tensor *a = &p->t[back ? CKCI_OUT : CKCI_IN], *b = &p->t[CKCI_WEI],
-                      *o = &p->t[ckci_written(p->op)];
-    ckci_gpu_conv *k = &l->a.conv;
-    int64_t a_pitch, o_pitch;
+    const ckci_tensor *a = &p->t[p->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN], *b = &p->t[CKCI_WEI];
+    const ckconv_dtype o = p->t[ckci_written(p->op)].dtype;
     CKCI_TRY(ckci_need_unit(device, family, err));
     if (p->g != 1 || !ckci_pointwise(p)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "pointwise is for one tap, stride 1 and one group");
@@ -51,17 +48,132 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "pointwise reads two tensors of f16 or of bf16, without an operation or rounding");
     }
-    CKCI_TRY(ckci_gpu_takes(p, err));
-    ckci_make_gpu_conv(p, k);
-    if (k->o.form == CKCI_FORM_SINGLE || !ckci_aligned_columns(o, k->columns) ||
-        (o->dtype != CKCONV_F16 && o->dtype != CKCONV_BF16 && o->dtype != CKCONV_F32)) {
+    if (o != CKCONV_F16 && o != CKCONV_BF16 && o != CKCONV_F32) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "pointwise writes f16, bf16 or f32; here it is %s",
+                         ckconv_dtype_name(o));
+    }
+    if (b->stride[2] != 1 || !ckci_aligned_eights(b, b->len[2], b->stride[1])) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "pointwise reads eight input channels of wei together");
+    }
+    return ckci_gpu_takes(p, err);
+}
+
+/* planes: a wave of so many threads takes so many fours of positions; 32s of channels that its registers
+   hold. */
+typedef struct ckci_planes_unit {
+    int64_t fours, wave, steps;
+} ckci_planes_unit;
+
+CKCI_FN ckci_planes_unit ckci_find_planes_unit(const ckconv_device *device, ckconv_family family)
+{
+    const int mfma = family == CKCONV_FAMILY_MFMA, twice = ckci_matrix_unit(device) == CKCI_UNIT_RDNA3;
+    ckci_planes_unit u = {mfma ? 32 : 16, mfma ? 64 : 32, CKCI_PLANES_STEPS(mfma ? 64 : 32, twice ? 4 : 2)};
+    return u;
+}
+
+/* Nanoseconds of a run of planes (H200, 114 layers and passes): until the first positions come (more than 64
+   channels: the second), each time that waves take fours, and 32 columns of 32 places of theirs. Bytes that a
+   unit moves in one, of up to 32 channels, 64, and more. */
+#define CKCI_PLANES_START(STEPS) ((STEPS) > 2 ? 11000 : 6300)
+#define CKCI_PLANES_ROUND 1300
+#define CKCI_PLANES_PRODUCTS 626
+#define CKCI_PLANES_BYTES(STEPS) ((STEPS) > 2 ? 28 : (STEPS) > 1 ? 24 : 31)
+
+/* The launch with channels first, and the nanoseconds of a run. */
+CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
+                                      ckci_launch *l, double *cost, ckconv_error *err)
+{
+    const int back = p->op == CKCONV_BWD_DATA, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
+    const int which = back ? CKCI_OUT : CKCI_IN, written = ckci_written(p->op);
+    const ckci_tensor *a = &p->t[which], *o = &p->t[written];
+    const int64_t space = p->input[0] * p->input[1] * p->input[2];
+    const ckci_planes_unit u = ckci_find_planes_unit(device, family);
+    ckci_gpu_conv *k = &l->a.conv;
+    ckci_conv image = *p;
+    CKCI_TRY(ckci_points_fit(p, device, family, err));
+    int fits = ckci_image_tensor(a, p, 1, &image.t[which]) && ckci_image_tensor(o, p, 1, &image.t[written]);
+    for (int i = 0; i < p->num_d; i++) {
+        fits = fits && ckci_image_tensor(&p->d[i], p, p->d[i].stride[5], &image.d[i]);
+    }
+    fits = fits && space % 4 == 0 && (uintptr_t)a->p % 8 == 0 && a->stride[2] % 4 == 0 &&
+           o->stride[2] % 4 == 0 && (p->n <= 1 || (a->stride[1] % 4 == 0 && o->stride[1] % 4 == 0)) &&
+           (uintptr_t)o->p % (4 * ckci_size(o->dtype)) == 0;
+    if (!fits) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "pointwise stores eight channels of f16, bf16 or f32 together, and all D tensors "
-                         "have one number for each channel or lie as the output");
+                         "pointwise reads and writes eight channels together, or four positions of planes");
+    }
+    ckci_make_gpu_conv(p, k);
+    ckci_set_target(&image, &k->o);
+    k->o.across = 1;
+    ckci_set_form(&k->o);
+    const int64_t pitch = ckci_ceil_div(k->red, 64) * 128, columns = ckci_ceil_div(k->columns, 32) * 32,
+                  steps = ckci_ceil_div(k->red, 32);
+    if (k->o.form == CKCI_FORM_SINGLE || k->o.scale || k->o.shift || steps > u.steps ||
+        ckci_saturating_mul(a->stride[2], 32 * u.steps) > INT32_MAX / 4) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "pointwise takes up to %d channels of planes, and D tensors that have one number "
+                         "for each channel or lie as the output",
+                         (int)(32 * u.steps));
+    }
+    const int64_t room = steps <= 2 ? steps : 4, waves = CKCI_PLANES_THREADS(room) / u.wave,
+                  units = (int64_t)ckci_units(device) *
+                          (nvidia ? CKCI_PLANES_BLOCKS(room) : 512 / CKCI_PLANES_THREADS(room));
+    const int64_t most = CKCI_PLANES_LDS(nvidia, room) / pitch / 32 * 32;
+    k->rows = (int32_t)(p->n * space / 4);
+    k->work = (int32_t)ckci_ceil_div(k->rows, u.fours);
+    /* parts of the columns, where LDS does not hold all, or there are fewer fours than waves */
+    int64_t parts = ckci_max(units * waves / ckci_max(k->work, 1), ckci_ceil_div(columns, most));
+    const int64_t width = ckci_ceil_div(columns / 32, ckci_min(parts, columns / 32)) * 32;
+    parts = ckci_ceil_div(columns, width);
+    const int64_t blocks = ckci_min(ckci_ceil_div(k->work, waves), ckci_max(units / parts, 1));
+    ckci_set_kernel(l, steps == 1   ? CKCI_KERNEL_matrix_planes_32
+                       : steps == 2 ? CKCI_KERNEL_matrix_planes_64
+                                    : CKCI_KERNEL_matrix_planes_128);
+    k->as.point.pitch = (int32_t)pitch;
+    k->as.point.width = (int32_t)width;
+    k->as.point.fours = (int32_t)(space / 4);
+    k->as.point.eights = space % 8 == 0 && (uintptr_t)a->p % 16 == 0 && a->stride[2] % 8 == 0 &&
+                         o->stride[2] % 8 == 0 &&
+                         (p->n <= 1 || (a->stride[1] % 8 == 0 && o->stride[1] % 8 == 0)) &&
+                         (uintptr_t)o->p % (8 * ckci_size(o->dtype)) == 0;
+    k->as.point.by_chunks = ckci_make_divisor(pitch / 16);
+    k->as.point.by_parts = ckci_make_divisor(parts);
+    k->as.point.by_fours = ckci_make_divisor(space / 4);
+    k->workers = (int32_t)(blocks * waves);
+    l->grid = blocks * parts;
+    l->lds = nvidia ? (int32_t)(width * pitch) : 0;
+    const double bytes =
+        4 * (double)k->rows * ((double)k->red * 2 + (double)k->columns * (double)ckci_size(o->dtype));
+    const double rounds = (double)ckci_ceil_div(k->work, k->workers),
+                 products = rounds * (double)(width / 32 * steps) * CKCI_PLANES_PRODUCTS,
+                 memory = ckci_cost_bytes(device, bytes, CKCI_PLANES_BYTES(room)),
+                 matrix = ckci_cost_matrix(device, products);
+    *cost = ckci_cost_launch(device, CKCI_PLANES_START(room) + rounds * CKCI_PLANES_ROUND) +
+            (memory > matrix ? memory : matrix);
+    return CKCONV_OK;
+}
+
+/* The launch, and the nanoseconds of a run: as long as its bytes take, or its products. */
+CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, ckci_launch *l, double *cost,
+                                         ckconv_error *err)
+{
+    const int back = p->op == CKCONV_BWD_DATA, nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
+    const ckci_tensor *a = &p->t[back ? CKCI_OUT : CKCI_IN], *o = &p->t[ckci_written(p->op)];
+    ckci_gpu_conv *k = &l->a.conv;
+    int64_t a_pitch, o_pitch;
+    if (a->stride[2] != 1 && o->stride[2] != 1) {
+        return ckci_gpu_planes(p, device, family, l, cost, err);
+    }
+    CKCI_TRY(ckci_points_fit(p, device, family, err));
+    ckci_make_gpu_conv(p, k);
+    if (k->o.form == CKCI_FORM_SINGLE || !ckci_aligned_columns(o, k->columns)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "pointwise stores eight channels together, and all D tensors have one number for "
+                         "each channel or lie as the output");
     }
     if (!ckci_even_positions(a, &a_pitch) || !ckci_even_positions(o, &o_pitch) || a->stride[2] != 1 ||
-        !ckci_aligned_eights(a, k->red, a_pitch) || !ckci_aligned_eights(b, b->len[2], b->stride[1]) ||
-        b->stride[2] != 1) {
+        !ckci_aligned_eights(a, k->red, a_pitch)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "pointwise reads eight channels together, of positions that follow each other");
     }

@@ -161,6 +161,9 @@
     X(matrix_pointwise_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<1>)                   \
     X(matrix_pointwise_128, GATHER_HALF, 2, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<4>)                  \
     X(matrix_pointwise_256, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_pointwise<8>)                  \
+    X(matrix_planes_32, GATHER_HALF, 4, ckci_gpu_conv, 128, ckci_k_matrix_planes<1, 128>)                    \
+    X(matrix_planes_64, GATHER_HALF, 1, ckci_gpu_conv, 128, ckci_k_matrix_planes<2, 128>)                    \
+    X(matrix_planes_128, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_planes<4, 256>)                   \
     CKCI_WHOLE_TILES(CKCI_WHOLE_KERNELS, X)                                                                  \
     CKCI_SINGLE_TILES(CKCI_SINGLE_KERNELS, X)                                                                \
     CKCI_DOUBLE_TILES(CKCI_DOUBLE_KERNELS, X)

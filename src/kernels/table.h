@@ -12,6 +12,7 @@
 #include "kernels/matrix/gather_reduce.h"
 #include "kernels/matrix/stem_weight.h"
 #include "kernels/matrix/pointwise.h"
+#include "kernels/matrix/planes.h"
 #include "kernels/vector/pixel.h"
 #if CKCI_HAS_F32
 #include "kernels/tile/gather.h"

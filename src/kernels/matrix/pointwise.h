@@ -262,17 +262,8 @@ template <int GFX> struct ckci_k_point_wmma {
 };
 #endif
 
-/* ---- The kernel: TILES times POSITIONS positions of a wave at a time, up to STEPS times 32 channels. */
-template <class U, int STEPS> struct ckci_k_pointwise {
-    enum {
-        TILES = CKCI_POINTWISE_TILES(STEPS),
-        WAVES = 256 / U::WAVE,
-        AHEAD = STEPS * U::LOADS <= 16 /* the next tile is on its way while one is multiplied and stored */
-    };
-    struct lds {
-        alignas(16) unsigned char weights[CKCI_POINTWISE_LDS(U::NVIDIA)];
-    };
-
+/* ---- Weights in LDS, of all units, by blocks of so many threads. */
+template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
     /* Where chunk `chunk` of column `column` lies: rows of `pitch` bytes, a multiple of 128, chunks of each
        eight exchanged so that neither stores nor loads of neighbouring lanes meet in the banks. AMD: nor of
        those lanes that CDNA serves together, eight from 32 banks or, CDNA 4, sixteen from 64, for which
@@ -280,7 +271,7 @@ template <class U, int STEPS> struct ckci_k_pointwise {
     static CKCI_K_MEMBER int32_t spot(int32_t pitch, int32_t column, int32_t chunk)
     {
         const int32_t turn = (column & 1) << 2 | (column >> 1 & 3);
-        if constexpr (!U::NVIDIA) {
+        if constexpr (!NVIDIA) {
             const int32_t far = pitch & 128 ? 0 : (column & 1) << 3;
             return column * pitch + (chunk ^ turn ^ far ^ (column >> 3 & 1) * 6) * 16;
         }
@@ -297,30 +288,32 @@ template <class U, int STEPS> struct ckci_k_pointwise {
         return v;
     }
 
-    /* Weights as rows of columns, zeros behind both ends. A thread's loads are under way together, EACH of
-       them. */
-    static CKCI_K_MEMBER void fill(const ckci_gpu_conv &p, lds &m)
+    /* Weights of `count` columns from `column0` (an eight) on as rows, zeros behind both ends. A thread's
+       loads are under way together, EACH of them. */
+    static CKCI_K_MEMBER void fill(const ckci_gpu_conv &p, unsigned char *room, int32_t column0,
+                                   int32_t count)
     {
         enum { EACH = 8 };
-        const int32_t pitch = p.as.point.pitch, chunks = pitch / 16, columns = (p.columns + 31) / 32 * 32,
-                      pairs = chunks * 4;
+        const int32_t pitch = p.as.point.pitch, chunks = pitch / 16, columns = (count + 31) / 32 * 32,
+                      pairs = chunks * 4, exist = p.columns - column0;
+        const unsigned char *from = p.b.p + CKCI_K_HALF * (column0 * p.b_column);
         if (p.b_red == 1) {
             CKCI_K_UNROLL(1)
-            for (int32_t first = (int32_t)threadIdx.x; first < columns * chunks; first += 256 * EACH) {
+            for (int32_t first = (int32_t)threadIdx.x; first < columns * chunks; first += THREADS * EACH) {
                 ckci_k_uint4 v[EACH];
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < EACH; i++) {
-                    const int32_t e = first + i * 256, column = ckci_k_divide(e, p.as.point.by_chunks),
+                    const int32_t e = first + i * THREADS, column = ckci_k_divide(e, p.as.point.by_chunks),
                                   chunk = e - column * chunks;
-                    v[i] = some(p.b.p + CKCI_K_HALF * (column * p.b_column + chunk * 8),
-                                column < p.columns && chunk * 8 < p.red);
+                    v[i] = some(from + CKCI_K_HALF * (column * p.b_column + chunk * 8),
+                                column < exist && chunk * 8 < p.red);
                 }
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < EACH; i++) {
-                    const int32_t e = first + i * 256, column = ckci_k_divide(e, p.as.point.by_chunks),
+                    const int32_t e = first + i * THREADS, column = ckci_k_divide(e, p.as.point.by_chunks),
                                   chunk = e - column * chunks;
                     if (column < columns) {
-                        *(ckci_k_uint4 *)(m.weights + spot(pitch, column, chunk)) = v[i];
+                        *(ckci_k_uint4 *)(room + spot(pitch, column, chunk)) = v[i];
                     }
                 }
             }
@@ -328,37 +321,50 @@ template <class U, int STEPS> struct ckci_k_pointwise {
         }
         /* turned: two rows of eight columns become a word of each */
         CKCI_K_UNROLL(1)
-        for (int32_t first = (int32_t)threadIdx.x; first < columns / 8 * pairs; first += 128 * EACH) {
+        for (int32_t first = (int32_t)threadIdx.x; first < columns / 8 * pairs; first += THREADS / 2 * EACH) {
             ckci_k_uint4 v[EACH];
             CKCI_K_UNROLL(8)
             for (int i = 0; i < EACH; i++) {
-                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e / 4, p.as.point.by_chunks),
+                const int32_t e = first + i / 2 * THREADS, eight = ckci_k_divide(e / 4, p.as.point.by_chunks),
                               row = (e - eight * pairs) * 2 + i % 2;
-                v[i] = some(p.b.p + CKCI_K_HALF * (row * p.b_red + eight * 8),
-                            eight * 8 < p.columns && row < p.red);
+                v[i] =
+                    some(from + CKCI_K_HALF * (row * p.b_red + eight * 8), eight * 8 < exist && row < p.red);
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < EACH; i += 2) {
-                const int32_t e = first + i / 2 * 256, eight = ckci_k_divide(e / 4, p.as.point.by_chunks),
+                const int32_t e = first + i / 2 * THREADS, eight = ckci_k_divide(e / 4, p.as.point.by_chunks),
                               pair = e - eight * pairs;
                 if (eight * 8 < columns) {
-                    turn(m, pitch, eight * 8, pair, v[i], v[i + 1]);
+                    turn(room, pitch, eight * 8, pair, v[i], v[i + 1]);
                 }
             }
         }
     }
 
-    static CKCI_K_MEMBER void turn(lds &m, int32_t pitch, int32_t column, int32_t pair, const ckci_k_uint4 &x,
-                                   const ckci_k_uint4 &y)
+    static CKCI_K_MEMBER void turn(unsigned char *room, int32_t pitch, int32_t column, int32_t pair,
+                                   const ckci_k_uint4 &x, const ckci_k_uint4 &y)
     {
         const uint32_t low[4] = {x.x, x.y, x.z, x.w}, high[4] = {y.x, y.y, y.z, y.w};
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             const uint32_t word = i % 2 ? low[i / 2] >> 16 | (high[i / 2] & 0xffff0000u)
                                         : (low[i / 2] & 0xffffu) | high[i / 2] << 16;
-            *(uint32_t *)(m.weights + spot(pitch, column + i, pair / 4) + pair % 4 * 4) = word;
+            *(uint32_t *)(room + spot(pitch, column + i, pair / 4) + pair % 4 * 4) = word;
         }
     }
+};
+
+/* ---- The kernel: TILES times POSITIONS positions of a wave at a time, up to STEPS times 32 channels. */
+template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::NVIDIA> {
+    typedef ckci_k_point_weights<U::NVIDIA> held;
+    enum {
+        TILES = CKCI_POINTWISE_TILES(STEPS),
+        WAVES = 256 / U::WAVE,
+        AHEAD = STEPS * U::LOADS <= 16 /* the next tile is on its way while one is multiplied and stored */
+    };
+    struct lds {
+        alignas(16) unsigned char weights[CKCI_POINTWISE_LDS(U::NVIDIA)];
+    };
 
     /* What a lane holds of a tile. */
     struct positions {
@@ -375,7 +381,8 @@ template <class U, int STEPS> struct ckci_k_pointwise {
                     CKCI_K_UNROLL(4)
                     for (int i = 0; i < U::LOADS; i++) {
                         const int32_t row = t * U::POSITIONS + U::position(i), chunk = s * 4 + U::chunk(i);
-                        v[t][s][i] = some(from + (row * pitch + chunk * 16), row < rows && chunk * 8 < p.red);
+                        v[t][s][i] =
+                            held::some(from + (row * pitch + chunk * 16), row < rows && chunk * 8 < p.red);
                     }
                 }
             }
@@ -390,7 +397,7 @@ template <class U, int STEPS> struct ckci_k_pointwise {
         if (AHEAD && work < p.work) {
             x.load(p, work * (TILES * U::POSITIONS));
         }
-        fill(p, m);
+        held::fill(p, m.weights, 0, p.columns);
         __syncthreads();
         CKCI_K_UNROLL(1)
         for (; work < p.work; work += p.workers) {
@@ -426,7 +433,8 @@ template <class U, int STEPS> struct ckci_k_pointwise {
                     for (int i = 0; i < U::WEIGHTS; i++) {
                         const int32_t column = column0 + U::weight_column(i),
                                       chunk = s * 4 + U::weight_chunk(i);
-                        w[i] = *(const ckci_k_uint4 *)(m.weights + spot(p.as.point.pitch, column, chunk));
+                        w[i] =
+                            *(const ckci_k_uint4 *)(m.weights + held::spot(p.as.point.pitch, column, chunk));
                     }
                     CKCI_K_UNROLL(8)
                     for (int t = 0; t < TILES; t++) {

@@ -1,0 +1,266 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>k-matrix-planes
+  The layers of >>k-matrix-pointwise with channels first: fwd and bwd_data of one tap whose tensors are planes
+  of positions, each a multiple of four. Weights lie in LDS; waves load, for eight channels, four positions of
+  a lane each, turn them in registers into the operands of four products, and store four positions of a
+  channel together (NVIDIA, planes of eights: eight). No position passes through LDS, and none is read twice where a block has all columns.
+      rows: fours of positions of all images     columns, reduction: as there
+  Rows of the matrix unit are fours, product j of a row's j-th positions. Loads of neighbouring lanes are
+  runs of 64 bytes or more. Several blocks share a unit, so that some load while others store.
+*/
+#pragma once
+#include "kernels/chunks.h"
+#include "kernels/matrix/pointwise.h"
+
+/* Up to MOST times 32 channels, or as many as a unit has registers for; blocks of so many threads. */
+template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_weights<U::NVIDIA, THREADS> {
+    typedef ckci_k_point_weights<U::NVIDIA, THREADS> held;
+    enum {
+        STEPS = MOST < CKCI_PLANES_STEPS(U::WAVE, U::LOADS) ? MOST : CKCI_PLANES_STEPS(U::WAVE, U::LOADS),
+        WAVES = THREADS / U::WAVE,
+        AHEAD = !U::NVIDIA && STEPS * U::LOADS <= 4 /* the next fours come while these are multiplied */
+    };
+    struct lds {
+        alignas(16) unsigned char weights[CKCI_PLANES_LDS(U::NVIDIA, MOST)];
+    };
+
+    /* The four of a row: NVIDIA: a lane's two rows are neighbours. */
+    static CKCI_K_MEMBER int32_t four_of(int32_t row)
+    {
+        return U::NVIDIA ? row % 8 * 2 + row / 8 : row;
+    }
+
+    /* What a lane holds: eight channels of four positions each, [channel][two words]. */
+    struct fours {
+        ckci_k_uint2 v[STEPS][U::LOADS][8];
+
+        /* TWO: positions of two rows together. */
+        template <bool TWO> CKCI_K_MEMBER void load_some(const ckci_gpu_conv &p, int32_t row0)
+        {
+            const int32_t plane = CKCI_K_HALF * (int32_t)p.a.stride[2];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < (TWO ? 1 : +U::LOADS); i++) {
+                const int32_t row = row0 + four_of(U::position(i)),
+                              image = ckci_k_divide(row, p.as.point.by_fours);
+                const unsigned char *from = ckci_k_global(
+                    p.a.p + CKCI_K_HALF * (image * p.a.stride[1] + 4 * (row - image * p.as.point.fours)));
+                CKCI_K_UNROLL(4)
+                for (int s = 0; s < STEPS; s++) {
+                    const int32_t channel = s * 32 + U::chunk(i) * 8,
+                                  left = row < p.rows ? p.red - channel : 0;
+                    CKCI_K_UNROLL(8)
+                    for (int e = 0; e < 8; e++) {
+                        put<TWO>(s, i, e, from + (channel + e) * plane, e < left);
+                    }
+                }
+            }
+        }
+
+        template <bool TWO> CKCI_K_MEMBER void put(int s, int i, int e, const unsigned char *from, bool good)
+        {
+            if constexpr (TWO) {
+                const ckci_k_uint4 x = held::some(from, good);
+                v[s][0][e] = {x.x, x.y};
+                v[s][U::LOADS - 1][e] = {x.z, x.w};
+            } else {
+                ckci_k_uint2 x = {0, 0};
+                if (good) {
+                    x = *(const ckci_k_uint2 *)from;
+                }
+                v[s][i][e] = x;
+            }
+        }
+
+        CKCI_K_MEMBER void load(const ckci_gpu_conv &p, int32_t row0)
+        {
+            if (U::NVIDIA && p.as.point.eights) {
+                load_some<U::NVIDIA != 0>(p, row0);
+            } else {
+                load_some<false>(p, row0);
+            }
+        }
+
+        /* Eight channels of the fours' j-th positions. */
+        CKCI_K_MEMBER ckci_k_uint4 operand(int s, int i, int j) const
+        {
+            uint32_t w[4];
+            CKCI_K_UNROLL(4)
+            for (int h = 0; h < 4; h++) {
+                const ckci_k_uint2 &x = v[s][i][2 * h], &y = v[s][i][2 * h + 1];
+                const uint32_t a = j < 2 ? x.x : x.y, b = j < 2 ? y.x : y.y;
+                w[h] = j % 2 ? ckci_k_halves<1>(a, b) : ckci_k_halves<0>(a, b);
+            }
+            const ckci_k_uint4 all = {w[0], w[1], w[2], w[3]};
+            return all;
+        }
+    };
+    /* Operands of all products, turned once for all columns. */
+    struct operands {
+        ckci_k_uint4 v[STEPS][4][U::LOADS];
+
+        CKCI_K_MEMBER void turn(const fours &x)
+        {
+            CKCI_K_UNROLL(4)
+            for (int s = 0; s < STEPS; s++) {
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < 4; j++) {
+                    CKCI_K_UNROLL(4)
+                    for (int i = 0; i < U::LOADS; i++) {
+                        v[s][j][i] = x.operand(s, i, j);
+                    }
+                }
+            }
+        }
+    };
+
+    template <class T> static CKCI_K_MEMBER void loop(const ckci_gpu_conv &p, lds &m)
+    {
+        const int32_t share = ckci_k_divide((int32_t)blockIdx.x, p.as.point.by_parts),
+                      part = (int32_t)blockIdx.x - share * (int32_t)p.as.point.by_parts.d;
+        const int32_t column0 = part * p.as.point.width, columns = p.columns - column0 < p.as.point.width
+                                                                       ? p.columns - column0
+                                                                       : p.as.point.width;
+        int32_t work = ckci_k_same(share * WAVES + (int32_t)threadIdx.x / U::WAVE);
+        fours x;
+        if (AHEAD && work < p.work) {
+            x.load(p, work * U::POSITIONS);
+        }
+        held::fill(p, m.weights, column0, columns);
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (; work < p.work; work += p.workers) {
+            const int32_t row0 = work * U::POSITIONS;
+            operands a;
+            if (!AHEAD) {
+                x.load(p, row0);
+            }
+            a.turn(x);
+            if (AHEAD && work + p.workers < p.work) {
+                x.load(p, row0 + p.workers * U::POSITIONS);
+            }
+            tile<T>(p, m, a, row0, column0, columns);
+        }
+    }
+
+    template <class T>
+    static CKCI_K_MEMBER void tile(const ckci_gpu_conv &p, const lds &m, const operands &a, int32_t row0,
+                                   int32_t column0, int32_t columns)
+    {
+        const int32_t steps = (p.red + 31) / 32;
+        CKCI_K_UNROLL(1)
+        for (int32_t column = 0; column < columns; column += 32) {
+            typename U::sums d[4];
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                U::clear(d[j]);
+            }
+            CKCI_K_UNROLL(4)
+            for (int s = 0; s < STEPS; s++) {
+                if (STEPS == 1 || s < steps) {
+                    ckci_k_uint4 w[U::WEIGHTS];
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < U::WEIGHTS; i++) {
+                        w[i] = *(const ckci_k_uint4 *)(m.weights + held::spot(p.as.point.pitch,
+                                                                              column + U::weight_column(i),
+                                                                              s * 4 + U::weight_chunk(i)));
+                    }
+                    CKCI_K_UNROLL(4)
+                    for (int j = 0; j < 4; j++) {
+                        U::template multiply<T>(d[j], a.v[s][j], w);
+                    }
+                }
+            }
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                U::settle(d[j]);
+            }
+            store_all(p, d, row0, column0 + column);
+        }
+    }
+
+    /* Where the positions of a row's column begin. */
+    static CKCI_K_MEMBER unsigned char *place(const ckci_gpu_conv &p, int32_t row, int32_t column)
+    {
+        const ckci_gpu_target &o = p.o;
+        const int32_t image = ckci_k_divide(row, p.as.point.by_fours);
+        return o.t.p +
+               ckci_k_size(o.t.dtype) *
+                   (image * o.t.stride[0] + 4 * (row - image * p.as.point.fours) + column * o.t.stride[5]);
+    }
+
+    /* Lines l, ... of all four products, TWO of them: eight columns of positions that lie side by side. */
+    template <int TWO>
+    static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const typename U::sums (&d)[4], int l,
+                                    int32_t row, int32_t column)
+    {
+        enum { N = 4 * TWO };
+        float v[N][8];
+        CKCI_K_UNROLL(8)
+        for (int j = 0; j < N; j++) {
+            U::take(d[j % 4], l + j / 4, v[j]);
+        }
+        if (row >= p.rows) {
+            return;
+        }
+        const ckci_gpu_target &o = p.o;
+        unsigned char *to = place(p, row, column);
+        const int64_t step = ckci_k_size(o.t.dtype) * o.t.stride[5];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            if (column + i < p.columns) {
+                alignas(16) float x[N];
+                CKCI_K_UNROLL(8)
+                for (int j = 0; j < N; j++) {
+                    x[j] = v[j][i];
+                }
+                if (o.form != CKCI_FORM_STORE) {
+                    ckci_k_epilogue<N>(o, x, to + i * step, column + i);
+                }
+                if constexpr (TWO == 2) {
+                    ckci_k_store8(o.t.dtype, to + i * step, x);
+                } else {
+                    ckci_k_store4(o.t.dtype, to + i * step, x);
+                }
+            }
+        }
+    }
+
+    static CKCI_K_MEMBER void store_all(const ckci_gpu_conv &p, const typename U::sums (&d)[4], int32_t row0,
+                                        int32_t column)
+    {
+        if constexpr (U::NVIDIA) {
+            if (p.as.point.eights) {
+                store<2>(p, d, 0, row0 + four_of(U::line_position(0)), column + U::line_column(0));
+                return;
+            }
+        }
+        CKCI_K_UNROLL(2)
+        for (int l = 0; l < U::LINES; l++) {
+            store<1>(p, d, l, row0 + four_of(U::line_position(l)), column + U::line_column(l));
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
+    {
+        if (CKCI_K_BF16(p.a.dtype != CKCONV_F16)) {
+            loop<ckci_k_bf16>(p, m);
+        } else {
+            loop<ckci_k_f16>(p, m);
+        }
+    }
+};
+
+template <int STEPS, int THREADS>
+struct ckci_k_matrix_planes : ckci_k_by_unit<ckci_k_planes<ckci_k_point_mfma, STEPS, THREADS>,
+                                             ckci_k_planes<ckci_k_point_wmma<11>, STEPS, THREADS>,
+                                             ckci_k_planes<ckci_k_point_wmma<12>, STEPS, THREADS>,
+                                             ckci_k_planes<ckci_k_point_mma, STEPS, THREADS>> {
+};
+
+template <int STEPS, int THREADS> struct ckci_k_resident<ckci_k_matrix_planes<STEPS, THREADS>> {
+    enum { BLOCKS = CKCI_PLANES_BLOCKS(STEPS) };
+};
+
+template <int STEPS, int THREADS> struct ckci_k_together<ckci_k_matrix_planes<STEPS, THREADS>> {
+    enum { WAVES = 2 };
+};
