@@ -22528,16 +22528,9 @@ template <int N> struct ckci_k_norm_channels {
     template <bool BACK, class M>
     CKCI_K_MEMBER void factors(const ckci_gpu_norm &p, const ckci_k_slab &s, const M &m, int32_t column)
     {
-        factors_at<BACK>(p, m, ckci_k_norm_entry(p, s) + column, column);
-    }
-
-    /* The same of those whose gamma and beta lie at `entry`. */
-    template <bool BACK, class M>
-    CKCI_K_MEMBER void factors_at(const ckci_gpu_norm &p, const M &m, int32_t entry, int32_t column)
-    {
         uint32_t bits[2][N];
-        ckci_k_norm_factor_bits(p, p.gamma, entry, bits[0]);
-        ckci_k_norm_factor_bits(p, p.beta, entry, bits[1]);
+        ckci_k_norm_factor_bits(p, p.gamma, ckci_k_norm_entry(p, s) + column, bits[0]);
+        ckci_k_norm_factor_bits(p, p.beta, ckci_k_norm_entry(p, s) + column, bits[1]);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
             const int32_t group = N == 1 ? 0 : ckci_k_divide(column + i, p.by_c);
@@ -22700,11 +22693,11 @@ CKCI_K_FN void ckci_k_norm_apply_joined(const ckci_gpu_norm &p, const S &s, ckci
 {
     const int32_t row = (int32_t)p.by_row.d, from = ckci_k_divide(s.from, p.by_row);
     const int32_t to = ckci_k_divide(s.to - 1, p.by_row);
-    const int32_t entry = s.n * p.param_step + s.g0 * p.joined;
+    const int32_t before = s.g0 * (p.joined - 1); /* channels that ckci_k_norm_entry does not see */
     const bool start = ckci_k_amd() && ckci_k_norm_curved(p);
     for (int32_t channel = from + (int32_t)threadIdx.x; channel <= to; channel += 256) {
         ckci_k_norm_channels<1> one;
-        one.template factors_at<false>(p, m, entry + channel, 0);
+        one.template factors<false>(p, s, m, before + channel);
         m.u.line[channel - from] = {start ? one.steep[0] : one.scale[0], start ? one.start[0] : one.shift[0]};
     }
     __syncthreads();
