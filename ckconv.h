@@ -1116,6 +1116,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef INNER
 #pragma push_macro("IS_ACROSS")
 #undef IS_ACROSS
+#pragma push_macro("JOINED")
+#undef JOINED
 #pragma push_macro("K")
 #undef K
 #pragma push_macro("KB")
@@ -3614,11 +3616,14 @@ enum { CKCI_NORM_BACK = 106496, CKCI_NORM_BACK_SET = 32 };
 /* Bytes of LDS of wide blocks, channels last (NVIDIA). */
 enum { CKCI_NORM_RING_LDS = 23552 + 8 * 256 * 16 };
 enum { CKCI_NORM_BACK_LDS = 8192 + 16 + 16 * CKCI_NORM_BACK_SET + CKCI_NORM_BACK };
+/* Channels of a joined group at most: their factors are in LDS. */
+enum { CKCI_NORM_JOINED = 2048 };
 
 /* A group norm for the kernels. A block owns part of the positions of `set` neighbouring groups of one n,
    whose set * c channels are its columns. Its threads are lanes_c columns x lanes_p positions; each one walks
    columns lanes_c and positions lanes_p apart. set is above 1 where groups are narrow: then all columns have
-   a lane of their own. Spatial axes that are one dense axis are merged. */
+   a lane of their own. Spatial axes that are one dense axis are merged. joined: so are the channels of a
+   group, one row, which is a channel to all but gamma and beta: c is 1, space all numbers of the group. */
 typedef struct ckci_gpu_norm {
     ckci_tensor x, y, dx; /* y: dy in the backward pass */
     const unsigned char *gamma, *beta, *saved_mean, *saved_inv_std;
@@ -3649,6 +3654,8 @@ typedef struct ckci_gpu_norm {
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
     ckci_divisor by_channels; /* param_step */
     ckci_divisor by_few;      /* parts whose moments and sums a group's threads take at once */
+    ckci_divisor by_row;      /* joined: positions of a channel */
+    int32_t joined; /* fwd, channels first: channels of a group that are one row; 0: they are not */
 } ckci_gpu_norm;
 
 enum { CKCI_MOVE_LDS = 26624 }; /* bytes of a tile */
@@ -4020,6 +4027,8 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(norm_din_planes, NORM_PLANES, 4, ckci_gpu_norm, 256, ckci_k_norm_din<float, 2>)                        \
     X(norm_din_f64, NORM_F64, 3, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                \
     X(norm_fwd_kept, NORM, 3, ckci_gpu_norm, 256, ckci_k_norm_fwd_kept)                                      \
+    X(norm_fwd_joined, NORM_PLANES, 1, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 2, true>)                  \
+    X(norm_fwd_kept_joined, NORM_PLANES, 2, ckci_gpu_norm, 256, ckci_k_norm_fwd_kept_joined)                 \
     X(norm_bwd_kept_last, NORM, 1, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<false>)                          \
     X(norm_bwd_kept_planes, NORM_PLANES, 4, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<true>)                  \
     X(norm_param_f32, NORM, 2, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                 \
@@ -21934,6 +21943,30 @@ CKCI_FN int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64_t
     return fits ? set : 0;
 }
 
+/* Channels first, forward: a group's planes that follow each other without a gap are one row. Where eights
+   of a plane are not aligned but those of the row are, *p becomes such a problem of one channel. Returns how
+   many channels a row has; 0: *p is as it was. Eight numbers of a row are of two channels at most. */
+CKCI_FN int32_t ckci_norm_join(ckci_groupnorm *p)
+{
+    ckci_groupnorm row = *p;
+    ckci_tensor *t[2] = {&row.in, &row.out};
+    row.space = ckci_saturating_mul(p->c, p->space);
+    row.c = 1;
+    int joins = p->op == CKCONV_GROUPNORM_FWD && p->c > 1 && p->c <= CKCI_NORM_JOINED && p->space >= 8 &&
+                row.space <= INT32_MAX / 2 && ckci_norm_wide(p, 1) == 1;
+    for (int i = 0; i < 2; i++) {
+        joins = joins && t[i]->stride[2] == p->space;
+        t[i]->len[5] = row.space;
+        t[i]->len[2] = 1;
+    }
+    if (!joins || ckci_norm_wide(&row, 1) < 2 || ckci_norm_wide_set(&row, 1, 0) == 0) {
+        return 0;
+    }
+    const int32_t channels = (int32_t)p->c;
+    *p = row;
+    return channels;
+}
+
 /* Lanes of wide blocks, which have k->part positions. */
 CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
 {
@@ -22143,6 +22176,9 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
                          CKCI_LL(p.space), CKCI_LL(ckci_saturating_mul(p.g, p.c)), CKCI_LL(p.n));
     }
     memset(k, 0, sizeof *k);
+    k->along_x = CKCI_HAS_CHANNELS_FIRST && p.in.len[5] > 1 && p.in.stride[5] < p.in.stride[2];
+    k->by_row = ckci_make_divisor(p.space);
+    k->joined = k->along_x ? ckci_norm_join(&p) : 0;
     k->x = p.in;
     k->y = p.out;
     k->dx = p.din;
@@ -22154,7 +22190,6 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->c = (int32_t)p.c;
     k->space = (int32_t)p.space;
     k->param_step = (int32_t)p.param_step;
-    k->along_x = CKCI_HAS_CHANNELS_FIRST && p.in.len[5] > 1 && p.in.stride[5] < p.in.stride[2];
     k->flat = p.in.len[3] == 1 && p.in.len[4] == 1;
     /* several groups: where they lie side by side in memory, up to 32 channels; and where they are tiny */
     int64_t set = p.in.stride[0] < p.in.stride[5] && !k->along_x ? ckci_ceil_div(32, p.c) : 1;
@@ -22303,7 +22338,8 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     k->slab_sums = back && k->parts > 1 && args->din ? ws + array[0] : NULL;
     k->sums = back && bytes > 0 && params ? ws + array[0] + array[1] : NULL;
     if (k->kept) {
-        ckci_set_kernel(&l, !back        ? CKCI_KERNEL_norm_fwd_kept
+        ckci_set_kernel(&l, k->joined    ? CKCI_KERNEL_norm_fwd_kept_joined
+                            : !back      ? CKCI_KERNEL_norm_fwd_kept
                             : k->along_x ? CKCI_KERNEL_norm_bwd_kept_planes
                                          : CKCI_KERNEL_norm_bwd_kept_last);
         l.cluster = k->parts;
@@ -22315,6 +22351,11 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     }
     if (k->stats) {
         CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_stats_f32, blocks, err));
+    }
+    if (k->joined) {
+        ckci_set_kernel(&l, CKCI_KERNEL_norm_fwd_joined);
+        l.grid = blocks;
+        return blocks == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
     }
     if (!back) {
         return ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_fwd_f32, blocks, err);
@@ -26626,6 +26667,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("IN")
 #pragma pop_macro("INNER")
 #pragma pop_macro("IS_ACROSS")
+#pragma pop_macro("JOINED")
 #pragma pop_macro("K")
 #pragma pop_macro("KB")
 #pragma pop_macro("KEPT")

@@ -21622,12 +21622,18 @@ struct alignas(16) ckci_k_moments {
     double sum, square;
 };
 
+/* What y of a channel is, of d: d*scale + shift. AMD: what an activation takes, instead. */
+struct alignas(8) ckci_k_norm_line {
+    float scale, shift;
+};
+
 template <class T> struct ckci_k_norm_lds {
     union {
         ckci_k_moments of[256];
         T sum[2][256];                        /* of dy' and dy'*xhat */
         T cell[2][8 * 256 / (sizeof(T) / 4)]; /* wide: the same of eight channels of each thread */
         double moment[8 * 256];
+        ckci_k_norm_line line[CKCI_NORM_JOINED]; /* joined: of the channels of a part */
     } u;
     T total[2][256];            /* wide: of each group, weighted */
     T hi[256], lo[256], r[256]; /* of each group: mean, inverse deviation */
@@ -22913,6 +22919,31 @@ CKCI_K_FN void ckci_k_norm_activate8_amd(const ckci_k_norm_channels<N> &c, ckci_
     }
 }
 
+/* y of eight numbers of x; AMD: of eight differences from hi. */
+template <int N>
+CKCI_K_FN void ckci_k_norm_y8(const ckci_gpu_norm &p, const ckci_k_norm_channels<N> &c, ckci_k_float2 *v)
+{
+    if (!ckci_k_amd()) {
+        ckci_k_norm_affine8<true>(c, v);
+        if (p.act == CKCONV_SILU) {
+            ckci_k_norm_activate8<true>(v);
+        } else if (p.act == CKCONV_SIGMOID) {
+            ckci_k_norm_activate8<false>(v);
+        }
+    } else if (p.act == CKCONV_SILU) {
+        ckci_k_norm_activate8_amd<true>(c, v);
+    } else if (p.act == CKCONV_SIGMOID) {
+        ckci_k_norm_activate8_amd<false>(c, v);
+    } else {
+        ckci_k_norm_affine8<false>(c, v);
+    }
+    if (p.act == CKCONV_RELU) {
+        ckci_k_norm_bend8<true>(v);
+    } else if (p.act == CKCONV_GELU) {
+        ckci_k_norm_bend8<false>(v);
+    }
+}
+
 template <bool PLANES, class S, class T>
 CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci_k_norm_lds<T> &m)
 {
@@ -22934,31 +22965,70 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto apply = [&](int32_t rest, ckci_k_float2 *v, const ckci_k_float2 *) {
-            if (!ckci_k_amd()) {
-                ckci_k_norm_affine8<true>(c, v);
-                if (p.act == CKCONV_SILU) {
-                    ckci_k_norm_activate8<true>(v);
-                } else if (p.act == CKCONV_SIGMOID) {
-                    ckci_k_norm_activate8<false>(v);
-                }
-            } else if (p.act == CKCONV_SILU) {
-                ckci_k_norm_activate8_amd<true>(c, v);
-            } else if (p.act == CKCONV_SIGMOID) {
-                ckci_k_norm_activate8_amd<false>(c, v);
-            } else {
-                ckci_k_norm_affine8<false>(c, v);
-            }
-            if (p.act == CKCONV_RELU) {
-                ckci_k_norm_bend8<true>(v);
-            } else if (p.act == CKCONV_GELU) {
-                ckci_k_norm_bend8<false>(v);
-            }
+            ckci_k_norm_y8(p, c, v);
             ckci_k_norm_store8<PLANES>(p, p.y.dtype, y.at, rest, v);
             y.at += y.step;
         };
         ckci_k_norm_walk<PLANES, false, true>(p, s, m, c, x, y, column, places, apply);
         y.next_column();
     }
+}
+
+/* The same where all channels of the group are one row. Their factors go to LDS first. Eight numbers are of
+   one channel or of two, as each has eight positions or more. */
+template <class S, class T>
+CKCI_K_FN void ckci_k_norm_apply_joined(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
+{
+    const int32_t row = (int32_t)p.by_row.d, from = ckci_k_divide(s.from, p.by_row);
+    const int32_t to = ckci_k_divide(s.to - 1, p.by_row);
+    const int32_t before = s.g0 * (p.joined - 1); /* channels that ckci_k_norm_entry does not see */
+    const bool start = ckci_k_amd() && ckci_k_norm_curved(p);
+    for (int32_t channel = from + (int32_t)threadIdx.x; channel <= to; channel += 256) {
+        ckci_k_norm_channels<1> one;
+        one.template factors<false>(p, s, m, before + channel);
+        m.u.line[channel - from] = {start ? one.steep[0] : one.scale[0], start ? one.start[0] : one.shift[0]};
+    }
+    __syncthreads();
+    if (!s.active) {
+        return;
+    }
+    ckci_k_norm_cursor<true> x = ckci_k_norm_x<true>(p, s), y(p, p.y, s);
+    ckci_k_norm_channels<8> c;
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        c.hi[i] = m.hi[0];
+    }
+    /* backwards: what was read last is still in the caches */
+    const int32_t places = ckci_k_norm_places_of<true>(p, s, x.pos);
+    x.turn(1, places);
+    y.turn(1, places);
+    if constexpr (CKCI_K_MAYBE_AMD != 0) {
+        x.turn_amd(p, p.x, s, 1, places);
+        y.turn_amd(p, p.y, s, 1, places);
+    }
+    ckci_k_norm_each<true, false, true>(
+        p, s, m, x, y, places, [] {},
+        [&](const ckci_k_norm_raw &raw, ckci_k_float2 *v) {
+            if (ckci_k_amd()) {
+                raw.differences<false>(p.x.dtype, c, v);
+            } else {
+                raw.widen(p.x.dtype, v);
+            }
+        },
+        [&](int32_t rest, ckci_k_float2 *v, const ckci_k_float2 *) {
+            const int32_t first = s.to - rest, channel = ckci_k_divide(first, p.by_row);
+            const int32_t next = (channel + 1) * row - first; /* numbers before the next channel's */
+            const ckci_k_norm_line *line = m.u.line + (channel - from);
+            const ckci_k_norm_line a = line[0], b = line[next < 8 ? 1 : 0];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                c.scale[i] = c.steep[i] = i < next ? a.scale : b.scale;
+                c.shift[i] = c.start[i] = i < next ? a.shift : b.shift;
+            }
+            ckci_k_norm_y8(p, c, v);
+            ckci_k_norm_store8<true>(p, p.y.dtype, y.at, rest, v);
+            y.at += y.step;
+        });
 }
 
 /* The activation of dy at d is undone: silu or sigmoid. Not EXACT: 1 - sigmoid loses what f16 cannot
@@ -23304,7 +23374,8 @@ CKCI_K_FN void ckci_k_norm_din8(const ckci_gpu_norm &p, const ckci_k_slab &s, co
   launch before this one has left their moments or sums in workspace, and every block adds them up for itself
   in the same order. Kernels for any tensors and wide ones (>>k-norm-wide) are bodies of the same structs.
 */
-template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
+/* JOINED: planes whose channels are one row. */
+template <class T, int W = CKCI_K_NORM_ANY, bool JOINED = false> struct ckci_k_norm_fwd {
     typedef ckci_k_norm_room_of<T, W> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
@@ -23316,7 +23387,9 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
     static CKCI_K_MEMBER void finish(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
     {
         ckci_k_norm_statistics<W>(p, s, m);
-        if constexpr (W != CKCI_K_NORM_ANY) {
+        if constexpr (JOINED) {
+            ckci_k_norm_apply_joined(p, s, m);
+        } else if constexpr (W != CKCI_K_NORM_ANY) {
             ckci_k_norm_apply8<W == CKCI_K_NORM_PLANES>(p, s, m);
         } else {
             for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
@@ -23522,7 +23595,7 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_din {
 /* y where channels come first and a slab fits into LDS, or into that of a cluster's blocks (parts), which
    leave statistics in workspace for each other: x is read once. All copies are under way before the first one
    is waited for; a thread reads its own only. */
-struct ckci_k_norm_kept {
+template <bool JOINED> struct ckci_k_norm_kept {
     struct lds {
         ckci_k_norm_lds<float> m;
         ckci_k_uint4 kept[CKCI_NORM_KEPT / 16];
@@ -23554,7 +23627,7 @@ struct ckci_k_norm_kept {
         s.places = ckci_k_norm_places_of<true>(p, s, s.from + s.lp * 8);
         s.x = (unsigned char *)l.kept;
         fill(p, s);
-        ckci_k_norm_fwd<float, CKCI_K_NORM_PLANES>::finish(p, s, l.m);
+        ckci_k_norm_fwd<float, CKCI_K_NORM_PLANES, JOINED>::finish(p, s, l.m);
     }
 };
 
@@ -23568,7 +23641,9 @@ struct ckci_k_norm_kept_none {
     }
 };
 
-struct ckci_k_norm_fwd_kept : ckci_k_by_vendor<ckci_k_norm_kept, ckci_k_norm_kept_none> {
+struct ckci_k_norm_fwd_kept : ckci_k_by_vendor<ckci_k_norm_kept<false>, ckci_k_norm_kept_none> {
+};
+struct ckci_k_norm_fwd_kept_joined : ckci_k_by_vendor<ckci_k_norm_kept<true>, ckci_k_norm_kept_none> {
 };
 
 /* dx where x and dy of a slab stay in LDS, or in that of a cluster's blocks (parts), which leave their sums
@@ -24064,7 +24139,7 @@ struct ckci_k_norm_bwd_kept : ckci_k_by_vendor<ckci_k_norm_bwd_kept_by<PLANES>, 
 template <int W> struct ckci_k_resident<ckci_k_norm_stats<float, W>> {
     enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : 3 };
 };
-template <int W> struct ckci_k_resident<ckci_k_norm_fwd<float, W>> {
+template <int W, bool JOINED> struct ckci_k_resident<ckci_k_norm_fwd<float, W, JOINED>> {
     enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : W == CKCI_K_NORM_PLANES ? 3 : 2 };
 };
 template <int W> struct ckci_k_resident<ckci_k_norm_din<float, W>> {
@@ -24072,6 +24147,9 @@ template <int W> struct ckci_k_resident<ckci_k_norm_din<float, W>> {
 };
 
 template <> struct ckci_k_resident<ckci_k_norm_fwd_kept> {
+    enum { BLOCKS = 2 };
+};
+template <> struct ckci_k_resident<ckci_k_norm_fwd_kept_joined> {
     enum { BLOCKS = 2 };
 };
 template <bool PLANES> struct ckci_k_resident<ckci_k_norm_bwd_kept<PLANES>> {

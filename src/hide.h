@@ -324,6 +324,8 @@
 #undef INNER
 #pragma push_macro("IS_ACROSS")
 #undef IS_ACROSS
+#pragma push_macro("JOINED")
+#undef JOINED
 #pragma push_macro("K")
 #undef K
 #pragma push_macro("KB")

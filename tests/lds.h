@@ -239,6 +239,8 @@ static const lds_row lds_rows[] = {
     {"norm_din_planes", {23552, 23552, 23552, 23552, 23552}},
     {"norm_din_f64", {30720, 30720, 30720, 30720, 30720}},
     {"norm_fwd_kept", {115712, 1, 1, 1, 1}},
+    {"norm_fwd_joined", {23552, 23552, 23552, 23552, 23552}},
+    {"norm_fwd_kept_joined", {115712, 1, 1, 1, 1}},
     {"norm_bwd_kept_last", {115216, 1, 1, 1, 1}},
     {"norm_bwd_kept_planes", {115216, 1, 1, 1, 1}},
     {"norm_param_f32", {23552, 23552, 23552, 23552, 23552}},

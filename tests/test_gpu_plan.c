@@ -828,6 +828,35 @@ static void test_texts(void)
             "%s: %s, %d launches, clusters of %d", larger[i], text, (int)count, (int)launches[0].cluster);
     }
 
+    /* planes that are no whole eights: one row of a group, where that is whole eights without gaps */
+    for (int i = 0; i < 2 * 2 * 6; i++) {
+        static ckconv_launch launches[2];
+        int32_t count = 0;
+        const ckconv_device device = named(i % 2 ? "gfx942" : "sm_90");
+        const int odd = i / 2 % 2, which = i / 4;
+        unsigned char *place = (unsigned char *)((uint64_t)1 << 32);
+        ckconv_args args;
+        ckconv_groupnorm_desc e = n;
+        memset(&args, 0, sizeof args);
+        e.g = 4;
+        e.c = which == 1 ? 4 : which == 2 ? 2056 : which == 3 ? 64 : 8;
+        e.input[0] = which == 3 ? 2 : 7;
+        e.input[1] = which == 3 ? 2 : which == 4 ? 8 : 7;
+        if (which == 5) { /* a gap behind each plane: channels, groups and images all begin aligned */
+            const int64_t stride[5] = {8 * 56, 4 * 8 * 56, 56, 7, 1};
+            e.in.layout = CKCONV_STRIDED;
+            memcpy(e.in.stride, stride, sizeof stride);
+        }
+        args.in = place + (odd ? 8 : 0);
+        args.out = place + ((uint64_t)1 << 32);
+        CHECK_OK(ckconv_plan_groupnorm(&plan, CKCONV_GROUPNORM_FWD, &e, NULL, &device, &err), err);
+        CHECK_OK(ckconv_plan_launches(&plan, &args, place + ((uint64_t)2 << 32), (size_t)plan.workspace_bytes,
+                                      launches, 2, &count, &err),
+                 err);
+        CHECK_MSG(count > 0 && (strstr(launches[count - 1].kernel, "joined") != NULL) == (which == 0 && !odd),
+                  "planes %d, %s: %s", which, odd ? "odd" : "aligned", launches[0].kernel);
+    }
+
     /* backward: most of 64 KiB of x and of dy; not where statistics or dx are missing, or on other GPUs;
        channels last, the groups of a row are too large together */
     for (int i = 0; i < 6; i++) {

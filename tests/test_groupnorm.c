@@ -271,6 +271,54 @@ static void part_shared(void)
     }
 }
 
+/* Channels first, planes that are no whole eights: GPUs take the channels of a group as one row where it is
+   whole eights, up to 2048 channels, in one block or in several. Eight numbers are of one channel or of two.
+   Pointers in the middle of 16 bytes, gaps and groups of other lengths have no such row; nor has f64. */
+static void part_joined(void)
+{
+    static const int64_t joined[][7] = {
+        {2, 3, 2, 2, 14, 14, 0},    {2, 2, 3, 8, 7, 7, 0},    {2, 2, 2, 64, 7, 7, 0},
+        {2, 5, 2, 16, 14, 14, 0},   {2, 1, 2, 4, 14, 14, 0},  {1, 3, 2, 32, 9, 0, 0},
+        {2, 2, 1, 24, 5, 7, 0},     {2, 1, 1, 2, 94, 90, 0},  {2, 1, 2, 64, 31, 33, 0},
+        {1, 1, 1, 2048, 11, 0, 0},  {1, 2, 1, 2056, 9, 0, 0}, {2, 2, 2, 7, 7, 7, 0},
+        {3, 2, 1, 16, 3, 5, 7},     {2, 2, 2, 40, 3, 2, 0},   {2, 1, 2, 8, 3, 13, 0},
+        {1, 1, 1, 4, 215042, 0, 0},
+    };
+    static const norm_types some[] = {
+        {CKCONV_F16, CKCONV_F16, CKCONV_F16, CKCONV_F16},
+        {CKCONV_BF16, CKCONV_BF16, CKCONV_BF16, CKCONV_F32},
+        {CKCONV_F32, CKCONV_F32, CKCONV_F32, CKCONV_F32},
+        {CKCONV_BF16, CKCONV_BF16, CKCONV_BF16, CKCONV_BF16},
+        {CKCONV_F16, CKCONV_F32, CKCONV_F16, CKCONV_BF16},
+        {CKCONV_F64, CKCONV_F64, CKCONV_F64, CKCONV_F64},
+    };
+    enum { JOINED = sizeof joined / sizeof joined[0], SOME = sizeof some / sizeof some[0] };
+    /* a seventh shares no factor with shapes, types and activations */
+    for (int i = 0; i < JOINED * SOME * NORM_ACTS; i += test_effort() == 0 ? 7 : 1) {
+        ckconv_groupnorm_desc d;
+        norm_case c;
+        test_rng r = test_seed((uint64_t)i + 170);
+        const norm_types *t = &some[i / JOINED % SOME];
+        const int odd = i / 2 % 8; /* 6: pointers, 7: a tensor with gaps */
+        set_shape(&d, joined[i % JOINED]);
+        d.act = norm_acts[i / JOINED / SOME].act;
+        d.param_per_image = (int32_t)test_below(&r, 2);
+        d.in.dtype = t->in;
+        d.out.dtype = t->out;
+        d.param_dtype = t->param;
+        d.in.layout = d.out.layout = CKCONV_NGCHW;
+        if (odd == 7) {
+            set_place(i % 2 ? &d.in : &d.out, &d, CKCONV_STRIDED, &r);
+        }
+        const int flags = (int)test_below(&r, 128) & ~(NORM_WANTS_DX | NORM_WANTS_DGAMMA | NORM_WANTS_DBETA);
+        norm_make(&c, CKCONV_GROUPNORM_FWD, &d, flags | (i % 3 ? NORM_HAS_GAMMA | NORM_HAS_BETA : 0),
+                  odd == 6);
+        fill_reals(&c, (uint64_t)i + 11, -0.4, 1.5);
+        run_everywhere(&c, fraction_of(d.in.dtype), "joined");
+        norm_free(&c);
+    }
+}
+
 /*------------------------------------------------------------------------------------------------------------
   |mean| >> deviation, constant groups
 */
@@ -593,6 +641,7 @@ int main(int argc, char **argv)
     part_subsets();
     part_large();
     part_shared();
+    part_joined();
     part_mean();
     part_exact();
     part_differences();

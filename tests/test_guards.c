@@ -249,10 +249,10 @@ static void test_pairs(void)
 
 static void test_norms(void)
 {
-    static const int64_t rows[][4] = {{32, 8, 8, 784}, {32, 2, 10, 4096},  {1, 16, 256, 1},  {64, 4, 1, 900},
-                                      {3, 2, 5, 7},    {32, 1, 64, 16384}, {32, 64, 10, 256}};
+    static const int64_t rows[][4] = {{32, 8, 8, 784}, {32, 2, 10, 4096},  {1, 16, 256, 1},   {64, 4, 1, 900},
+                                      {3, 2, 5, 7},    {32, 1, 64, 16384}, {32, 64, 10, 256}, {32, 8, 8, 49}};
     static const ckconv_dtype types[] = {CKCONV_F16, CKCONV_F32, CKCONV_F64};
-    for (int i = 0; i < 7 * 3 * 2 * 2; i++) {
+    for (int i = 0; i < 8 * 3 * 2 * 2; i++) {
         const int64_t *r = rows[i / 12];
         problem p;
         memset(&p, 0, sizeof p);
@@ -560,9 +560,10 @@ static void test_norm_alignment(void)
     static const char *const archs[] = {"gfx942", "sm_90"};
     static const int64_t steps[] = {0, 1, 2, 4, 8};
     static const ckconv_dtype types[] = {CKCONV_F16, CKCONV_F32};
-    for (int i = 0; i < 2 * 2 * 2 * 2 * 5 * 3; i++) {
+    static const int64_t sizes[][2] = {{4, 64}, {8, 64}, {4, 1024}, {8, 49}};
+    for (int i = 0; i < 2 * 2 * 2 * 2 * 5 * 4; i++) {
         const int step = i % 5, first = i / 5 % 2, type = i / 10 % 2, arch = i / 20 % 2;
-        const int64_t length[6] = {32, 4, i / 80 == 1 ? 8 : 4, i / 80 == 2 ? 1024 : 64, 1, 1};
+        const int64_t length[6] = {32, 4, sizes[i / 80][0], sizes[i / 80][1], 1, 1};
         ckconv_device device;
         ckconv_plan plan;
         ckconv_error err;

@@ -546,11 +546,14 @@ enum { CKCI_NORM_BACK = 106496, CKCI_NORM_BACK_SET = 32 };
 /* Bytes of LDS of wide blocks, channels last (NVIDIA). */
 enum { CKCI_NORM_RING_LDS = 23552 + 8 * 256 * 16 };
 enum { CKCI_NORM_BACK_LDS = 8192 + 16 + 16 * CKCI_NORM_BACK_SET + CKCI_NORM_BACK };
+/* Channels of a joined group at most: their factors are in LDS. */
+enum { CKCI_NORM_JOINED = 2048 };
 
 /* A group norm for the kernels. A block owns part of the positions of `set` neighbouring groups of one n,
    whose set * c channels are its columns. Its threads are lanes_c columns x lanes_p positions; each one walks
    columns lanes_c and positions lanes_p apart. set is above 1 where groups are narrow: then all columns have
-   a lane of their own. Spatial axes that are one dense axis are merged. */
+   a lane of their own. Spatial axes that are one dense axis are merged. joined: so are the channels of a
+   group, one row, which is a channel to all but gamma and beta: c is 1, space all numbers of the group. */
 typedef struct ckci_gpu_norm {
     ckci_tensor x, y, dx; /* y: dy in the backward pass */
     const unsigned char *gamma, *beta, *saved_mean, *saved_inv_std;
@@ -581,6 +584,8 @@ typedef struct ckci_gpu_norm {
     ckci_divisor by_sets, by_parts, by_c, by_fast, by_lanes_p, by_segment, by_chunks, by_y, by_x;
     ckci_divisor by_channels; /* param_step */
     ckci_divisor by_few;      /* parts whose moments and sums a group's threads take at once */
+    ckci_divisor by_row;      /* joined: positions of a channel */
+    int32_t joined; /* fwd, channels first: channels of a group that are one row; 0: they are not */
 } ckci_gpu_norm;
 
 enum { CKCI_MOVE_LDS = 26624 }; /* bytes of a tile */

@@ -95,6 +95,30 @@ CKCI_FN int64_t ckci_norm_wide_set(const ckci_groupnorm *p, int along_x, int64_t
     return fits ? set : 0;
 }
 
+/* Channels first, forward: a group's planes that follow each other without a gap are one row. Where eights
+   of a plane are not aligned but those of the row are, *p becomes such a problem of one channel. Returns how
+   many channels a row has; 0: *p is as it was. Eight numbers of a row are of two channels at most. */
+CKCI_FN int32_t ckci_norm_join(ckci_groupnorm *p)
+{
+    ckci_groupnorm row = *p;
+    ckci_tensor *t[2] = {&row.in, &row.out};
+    row.space = ckci_saturating_mul(p->c, p->space);
+    row.c = 1;
+    int joins = p->op == CKCONV_GROUPNORM_FWD && p->c > 1 && p->c <= CKCI_NORM_JOINED && p->space >= 8 &&
+                row.space <= INT32_MAX / 2 && ckci_norm_wide(p, 1) == 1;
+    for (int i = 0; i < 2; i++) {
+        joins = joins && t[i]->stride[2] == p->space;
+        t[i]->len[5] = row.space;
+        t[i]->len[2] = 1;
+    }
+    if (!joins || ckci_norm_wide(&row, 1) < 2 || ckci_norm_wide_set(&row, 1, 0) == 0) {
+        return 0;
+    }
+    const int32_t channels = (int32_t)p->c;
+    *p = row;
+    return channels;
+}
+
 /* Lanes of wide blocks, which have k->part positions. */
 CKCI_FN void ckci_norm_wide_lanes(const ckci_groupnorm *p, const ckconv_device *device, ckci_gpu_norm *k)
 {
@@ -304,6 +328,9 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
                          CKCI_LL(p.space), CKCI_LL(ckci_saturating_mul(p.g, p.c)), CKCI_LL(p.n));
     }
     memset(k, 0, sizeof *k);
+    k->along_x = CKCI_HAS_CHANNELS_FIRST && p.in.len[5] > 1 && p.in.stride[5] < p.in.stride[2];
+    k->by_row = ckci_make_divisor(p.space);
+    k->joined = k->along_x ? ckci_norm_join(&p) : 0;
     k->x = p.in;
     k->y = p.out;
     k->dx = p.din;
@@ -315,7 +342,6 @@ CKCI_FN ckconv_status ckci_make_gpu_norm(const ckci_groupnorm *problem, const ck
     k->c = (int32_t)p.c;
     k->space = (int32_t)p.space;
     k->param_step = (int32_t)p.param_step;
-    k->along_x = CKCI_HAS_CHANNELS_FIRST && p.in.len[5] > 1 && p.in.stride[5] < p.in.stride[2];
     k->flat = p.in.len[3] == 1 && p.in.len[4] == 1;
     /* several groups: where they lie side by side in memory, up to 32 channels; and where they are tiny */
     int64_t set = p.in.stride[0] < p.in.stride[5] && !k->along_x ? ckci_ceil_div(32, p.c) : 1;
@@ -464,7 +490,8 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     k->slab_sums = back && k->parts > 1 && args->din ? ws + array[0] : NULL;
     k->sums = back && bytes > 0 && params ? ws + array[0] + array[1] : NULL;
     if (k->kept) {
-        ckci_set_kernel(&l, !back        ? CKCI_KERNEL_norm_fwd_kept
+        ckci_set_kernel(&l, k->joined    ? CKCI_KERNEL_norm_fwd_kept_joined
+                            : !back      ? CKCI_KERNEL_norm_fwd_kept
                             : k->along_x ? CKCI_KERNEL_norm_bwd_kept_planes
                                          : CKCI_KERNEL_norm_bwd_kept_last);
         l.cluster = k->parts;
@@ -476,6 +503,11 @@ CKCI_FN ckconv_status ckci_list_gpu_norm(const ckconv_plan *plan, const ckci_pro
     }
     if (k->stats) {
         CKCI_TRY(ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_stats_f32, blocks, err));
+    }
+    if (k->joined) {
+        ckci_set_kernel(&l, CKCI_KERNEL_norm_fwd_joined);
+        l.grid = blocks;
+        return blocks == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
     }
     if (!back) {
         return ckci_emit_norm(e, &l, f64, CKCI_KERNEL_norm_fwd_f32, blocks, err);

@@ -327,6 +327,8 @@
     X(norm_din_planes, NORM_PLANES, 4, ckci_gpu_norm, 256, ckci_k_norm_din<float, 2>)                        \
     X(norm_din_f64, NORM_F64, 3, ckci_gpu_norm, 256, ckci_k_norm_din<double>)                                \
     X(norm_fwd_kept, NORM, 3, ckci_gpu_norm, 256, ckci_k_norm_fwd_kept)                                      \
+    X(norm_fwd_joined, NORM_PLANES, 1, ckci_gpu_norm, 256, ckci_k_norm_fwd<float, 2, true>)                  \
+    X(norm_fwd_kept_joined, NORM_PLANES, 2, ckci_gpu_norm, 256, ckci_k_norm_fwd_kept_joined)                 \
     X(norm_bwd_kept_last, NORM, 1, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<false>)                          \
     X(norm_bwd_kept_planes, NORM_PLANES, 4, ckci_gpu_norm, 256, ckci_k_norm_bwd_kept<true>)                  \
     X(norm_param_f32, NORM, 2, ckci_gpu_norm, 256, ckci_k_norm_param<float>)                                 \

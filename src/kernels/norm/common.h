@@ -36,12 +36,18 @@ struct alignas(16) ckci_k_moments {
     double sum, square;
 };
 
+/* What y of a channel is, of d: d*scale + shift. AMD: what an activation takes, instead. */
+struct alignas(8) ckci_k_norm_line {
+    float scale, shift;
+};
+
 template <class T> struct ckci_k_norm_lds {
     union {
         ckci_k_moments of[256];
         T sum[2][256];                        /* of dy' and dy'*xhat */
         T cell[2][8 * 256 / (sizeof(T) / 4)]; /* wide: the same of eight channels of each thread */
         double moment[8 * 256];
+        ckci_k_norm_line line[CKCI_NORM_JOINED]; /* joined: of the channels of a part */
     } u;
     T total[2][256];            /* wide: of each group, weighted */
     T hi[256], lo[256], r[256]; /* of each group: mean, inverse deviation */

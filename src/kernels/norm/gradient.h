@@ -180,6 +180,31 @@ CKCI_K_FN void ckci_k_norm_activate8_amd(const ckci_k_norm_channels<N> &c, ckci_
     }
 }
 
+/* y of eight numbers of x; AMD: of eight differences from hi. */
+template <int N>
+CKCI_K_FN void ckci_k_norm_y8(const ckci_gpu_norm &p, const ckci_k_norm_channels<N> &c, ckci_k_float2 *v)
+{
+    if (!ckci_k_amd()) {
+        ckci_k_norm_affine8<true>(c, v);
+        if (p.act == CKCONV_SILU) {
+            ckci_k_norm_activate8<true>(v);
+        } else if (p.act == CKCONV_SIGMOID) {
+            ckci_k_norm_activate8<false>(v);
+        }
+    } else if (p.act == CKCONV_SILU) {
+        ckci_k_norm_activate8_amd<true>(c, v);
+    } else if (p.act == CKCONV_SIGMOID) {
+        ckci_k_norm_activate8_amd<false>(c, v);
+    } else {
+        ckci_k_norm_affine8<false>(c, v);
+    }
+    if (p.act == CKCONV_RELU) {
+        ckci_k_norm_bend8<true>(v);
+    } else if (p.act == CKCONV_GELU) {
+        ckci_k_norm_bend8<false>(v);
+    }
+}
+
 template <bool PLANES, class S, class T>
 CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci_k_norm_lds<T> &m)
 {
@@ -201,31 +226,70 @@ CKCI_K_FN void ckci_k_norm_apply8(const ckci_gpu_norm &p, const S &s, const ckci
     while (left-- > 0) {
         const int32_t column = (s.lc + left * p.lanes_c) * each;
         const auto apply = [&](int32_t rest, ckci_k_float2 *v, const ckci_k_float2 *) {
-            if (!ckci_k_amd()) {
-                ckci_k_norm_affine8<true>(c, v);
-                if (p.act == CKCONV_SILU) {
-                    ckci_k_norm_activate8<true>(v);
-                } else if (p.act == CKCONV_SIGMOID) {
-                    ckci_k_norm_activate8<false>(v);
-                }
-            } else if (p.act == CKCONV_SILU) {
-                ckci_k_norm_activate8_amd<true>(c, v);
-            } else if (p.act == CKCONV_SIGMOID) {
-                ckci_k_norm_activate8_amd<false>(c, v);
-            } else {
-                ckci_k_norm_affine8<false>(c, v);
-            }
-            if (p.act == CKCONV_RELU) {
-                ckci_k_norm_bend8<true>(v);
-            } else if (p.act == CKCONV_GELU) {
-                ckci_k_norm_bend8<false>(v);
-            }
+            ckci_k_norm_y8(p, c, v);
             ckci_k_norm_store8<PLANES>(p, p.y.dtype, y.at, rest, v);
             y.at += y.step;
         };
         ckci_k_norm_walk<PLANES, false, true>(p, s, m, c, x, y, column, places, apply);
         y.next_column();
     }
+}
+
+/* The same where all channels of the group are one row. Their factors go to LDS first. Eight numbers are of
+   one channel or of two, as each has eight positions or more. */
+template <class S, class T>
+CKCI_K_FN void ckci_k_norm_apply_joined(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
+{
+    const int32_t row = (int32_t)p.by_row.d, from = ckci_k_divide(s.from, p.by_row);
+    const int32_t to = ckci_k_divide(s.to - 1, p.by_row);
+    const int32_t before = s.g0 * (p.joined - 1); /* channels that ckci_k_norm_entry does not see */
+    const bool start = ckci_k_amd() && ckci_k_norm_curved(p);
+    for (int32_t channel = from + (int32_t)threadIdx.x; channel <= to; channel += 256) {
+        ckci_k_norm_channels<1> one;
+        one.template factors<false>(p, s, m, before + channel);
+        m.u.line[channel - from] = {start ? one.steep[0] : one.scale[0], start ? one.start[0] : one.shift[0]};
+    }
+    __syncthreads();
+    if (!s.active) {
+        return;
+    }
+    ckci_k_norm_cursor<true> x = ckci_k_norm_x<true>(p, s), y(p, p.y, s);
+    ckci_k_norm_channels<8> c;
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        c.hi[i] = m.hi[0];
+    }
+    /* backwards: what was read last is still in the caches */
+    const int32_t places = ckci_k_norm_places_of<true>(p, s, x.pos);
+    x.turn(1, places);
+    y.turn(1, places);
+    if constexpr (CKCI_K_MAYBE_AMD != 0) {
+        x.turn_amd(p, p.x, s, 1, places);
+        y.turn_amd(p, p.y, s, 1, places);
+    }
+    ckci_k_norm_each<true, false, true>(
+        p, s, m, x, y, places, [] {},
+        [&](const ckci_k_norm_raw &raw, ckci_k_float2 *v) {
+            if (ckci_k_amd()) {
+                raw.differences<false>(p.x.dtype, c, v);
+            } else {
+                raw.widen(p.x.dtype, v);
+            }
+        },
+        [&](int32_t rest, ckci_k_float2 *v, const ckci_k_float2 *) {
+            const int32_t first = s.to - rest, channel = ckci_k_divide(first, p.by_row);
+            const int32_t next = (channel + 1) * row - first; /* numbers before the next channel's */
+            const ckci_k_norm_line *line = m.u.line + (channel - from);
+            const ckci_k_norm_line a = line[0], b = line[next < 8 ? 1 : 0];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                c.scale[i] = c.steep[i] = i < next ? a.scale : b.scale;
+                c.shift[i] = c.start[i] = i < next ? a.shift : b.shift;
+            }
+            ckci_k_norm_y8(p, c, v);
+            ckci_k_norm_store8<true>(p, p.y.dtype, y.at, rest, v);
+            y.at += y.step;
+        });
 }
 
 /* The activation of dy at d is undone: silu or sigmoid. Not EXACT: 1 - sigmoid loses what f16 cannot

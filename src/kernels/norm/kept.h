@@ -10,7 +10,7 @@
 /* y where channels come first and a slab fits into LDS, or into that of a cluster's blocks (parts), which
    leave statistics in workspace for each other: x is read once. All copies are under way before the first one
    is waited for; a thread reads its own only. */
-struct ckci_k_norm_kept {
+template <bool JOINED> struct ckci_k_norm_kept {
     struct lds {
         ckci_k_norm_lds<float> m;
         ckci_k_uint4 kept[CKCI_NORM_KEPT / 16];
@@ -42,7 +42,7 @@ struct ckci_k_norm_kept {
         s.places = ckci_k_norm_places_of<true>(p, s, s.from + s.lp * 8);
         s.x = (unsigned char *)l.kept;
         fill(p, s);
-        ckci_k_norm_fwd<float, CKCI_K_NORM_PLANES>::finish(p, s, l.m);
+        ckci_k_norm_fwd<float, CKCI_K_NORM_PLANES, JOINED>::finish(p, s, l.m);
     }
 };
 
@@ -56,7 +56,9 @@ struct ckci_k_norm_kept_none {
     }
 };
 
-struct ckci_k_norm_fwd_kept : ckci_k_by_vendor<ckci_k_norm_kept, ckci_k_norm_kept_none> {
+struct ckci_k_norm_fwd_kept : ckci_k_by_vendor<ckci_k_norm_kept<false>, ckci_k_norm_kept_none> {
+};
+struct ckci_k_norm_fwd_kept_joined : ckci_k_by_vendor<ckci_k_norm_kept<true>, ckci_k_norm_kept_none> {
 };
 
 /* dx where x and dy of a slab stay in LDS, or in that of a cluster's blocks (parts), which leave their sums
@@ -552,7 +554,7 @@ struct ckci_k_norm_bwd_kept : ckci_k_by_vendor<ckci_k_norm_bwd_kept_by<PLANES>, 
 template <int W> struct ckci_k_resident<ckci_k_norm_stats<float, W>> {
     enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : 3 };
 };
-template <int W> struct ckci_k_resident<ckci_k_norm_fwd<float, W>> {
+template <int W, bool JOINED> struct ckci_k_resident<ckci_k_norm_fwd<float, W, JOINED>> {
     enum { BLOCKS = W == CKCI_K_NORM_ANY ? 0 : W == CKCI_K_NORM_PLANES ? 3 : 2 };
 };
 template <int W> struct ckci_k_resident<ckci_k_norm_din<float, W>> {
@@ -560,6 +562,9 @@ template <int W> struct ckci_k_resident<ckci_k_norm_din<float, W>> {
 };
 
 template <> struct ckci_k_resident<ckci_k_norm_fwd_kept> {
+    enum { BLOCKS = 2 };
+};
+template <> struct ckci_k_resident<ckci_k_norm_fwd_kept_joined> {
     enum { BLOCKS = 2 };
 };
 template <bool PLANES> struct ckci_k_resident<ckci_k_norm_bwd_kept<PLANES>> {

@@ -7,7 +7,8 @@
 #pragma once
 #include "kernels/norm/gradient.h"
 
-template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
+/* JOINED: planes whose channels are one row. */
+template <class T, int W = CKCI_K_NORM_ANY, bool JOINED = false> struct ckci_k_norm_fwd {
     typedef ckci_k_norm_room_of<T, W> lds;
 
     static CKCI_K_MEMBER void run(const ckci_gpu_norm &p, lds &m)
@@ -19,7 +20,9 @@ template <class T, int W = CKCI_K_NORM_ANY> struct ckci_k_norm_fwd {
     static CKCI_K_MEMBER void finish(const ckci_gpu_norm &p, const S &s, ckci_k_norm_lds<T> &m)
     {
         ckci_k_norm_statistics<W>(p, s, m);
-        if constexpr (W != CKCI_K_NORM_ANY) {
+        if constexpr (JOINED) {
+            ckci_k_norm_apply_joined(p, s, m);
+        } else if constexpr (W != CKCI_K_NORM_ANY) {
             ckci_k_norm_apply8<W == CKCI_K_NORM_PLANES>(p, s, m);
         } else {
             for (int32_t column = s.lc; s.active && column < s.columns; column += p.lanes_c) {
