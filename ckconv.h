@@ -818,6 +818,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ACROSS_STRIPS
 #pragma push_macro("ADD")
 #undef ADD
+#pragma push_macro("ADDED")
+#undef ADDED
 #pragma push_macro("ADDS")
 #undef ADDS
 #pragma push_macro("ADD_RELU")
@@ -3416,7 +3418,9 @@ typedef struct ckci_gpu_tma {
     int32_t subs;         /* fwd, bwd_data: boxes of a step, each of another tap or other channels */
     int32_t turned;       /* taps of weights are in the opposite order */
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
+    int32_t images;       /* products, whose tiles follow each other */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
+    ckci_divisor by_rows; /* of an image's tiles */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
     alignas(64) uint64_t map[3][16];
 #endif
@@ -18338,7 +18342,8 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
                                                          : "tf32",
                          ckconv_dtype_name(a), ckconv_dtype_name(b));
     }
-    if (tma && (ckci_matrix_unit(device) != CKCI_UNIT_WGMMA || p->g != 1 ||
+    const int one = p->g == 1 || p->t[CKCI_OUT].len[0] == 1; /* images share it (ckci_image_product) */
+    if (tma && (ckci_matrix_unit(device) != CKCI_UNIT_WGMMA || !one ||
                 (device->features & CKCONV_GPU_NO_SM90A) != 0)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "tiles that the TMA brings are for sm_90a and one group; here it is %s%s and %lld",
@@ -18503,7 +18508,9 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
     }
     const double one = all * products + store, two = pairs * (products + store);
     const double taps = (double)(m->conv.filter[0] * m->conv.filter[1] * m->conv.filter[2]);
-    const double bytes = 2 * (double)m->l.a.conv.rows * ((double)m->l.a.conv.columns + red / taps);
+    const double rows = (double)m->l.a.conv.rows, columns = (double)m->l.a.conv.columns;
+    const double bytes =
+        2 * (m->images ? (double)m->conv.g * columns * (rows + red) : rows * (columns + red / taps));
     const double moved = ckci_cost_bytes(device, bytes, 24), most = one > two ? one : two;
     return 1700 * rates.round + (most > moved ? most : moved);
 }
@@ -18511,8 +18518,8 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
 /* Is what o has to be computed after sums a number for each channel, and between two bounds? */
 CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
 {
-    int good = o->form == CKCI_FORM_STORE ||
-               (o->form == CKCI_FORM_LINEAR && !weight && !o->scale && !o->shift && !o->across);
+    int good =
+        o->form == CKCI_FORM_STORE || (o->form == CKCI_FORM_LINEAR && !weight && !o->scale && !o->shift);
     for (int32_t j = 0; j < o->adds; j++) {
         good = good && o->d[j].line == CKCI_LINE_CHANNELS;
     }
@@ -18721,7 +18728,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
     int shares = 0, turns = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
     if (tma) {
-        const int64_t halves = ckci_ceil_div(k->rows, m->tile->rows / 2) * k->tiles_n;
+        const int64_t halves = ckci_ceil_div(k->rows, m->tile->rows / 2) * k->tiles_n * k->g;
         const double time = ckci_tma_turns_cost(device, m, halves, red);
         turns = time < *cost && halves <= INT32_MAX;
         *cost = turns ? time : *cost;
@@ -18835,13 +18842,12 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
 CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
                                       ckconv_error *err);
 
-CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
-                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+/* fwd and bwd_data of p, or of a product for each image. */
+CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, const ckconv_device *device,
+                                            ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
+                                            unsigned char *ws, ckci_matrix *m, double *cost,
+                                            ckconv_error *err)
 {
-    ckci_conv image;
-    int images = tile->form == CKCI_TILE_HALF && ckci_image_product(p, &image);
-    p = images ? &image : p;
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     m->images = images;
     ckci_conv *c = &m->conv;
@@ -18923,11 +18929,35 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_matrix_parts(device, m, places, limit, ws, cost);
     if (m->turns) {
         k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows / 2);
-        m->l.grid = (int64_t)k->tiles_m * k->tiles_n;
+        m->l.grid = (int64_t)k->tiles_m * k->tiles_n * k->g;
     }
     *cost += m->packing;
     ckci_matrix_workers(device, m);
     return tma ? ckci_matrix_tma(device, m, across, err) : CKCONV_OK;
+}
+
+/* fwd and bwd_data. Tiles of the TMA take 1x1 layers, channels first, in whichever way takes less time: as
+   products for each image, whose last tiles have few positions, or packed. */
+CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
+                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+{
+    const int tma = tile->form == CKCI_TILE_TMA;
+    ckci_conv image;
+    if ((!tma && tile->form != CKCI_TILE_HALF) || !ckci_image_product(p, &image)) {
+        return ckci_matrix_gather_of(p, 0, device, family, tile, limit, ws, m, cost, err);
+    }
+    ckconv_status status = ckci_matrix_gather_of(&image, 1, device, family, tile, limit, ws, m, cost, err);
+    ckci_matrix packed;
+    double time;
+    if (tma &&
+        ckci_matrix_gather_of(p, 0, device, family, tile, limit, ws, &packed, &time, NULL) == CKCONV_OK &&
+        (status != CKCONV_OK || time < *cost)) {
+        *m = packed;
+        *cost = time;
+        status = CKCONV_OK;
+    }
+    return status;
 }
 
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
@@ -20105,8 +20135,8 @@ CKCI_FN ckconv_status ckci_list_pointwise(const ckconv_plan *plan, const ckci_pr
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-tma
   Matrix tiles whose operands the tensor memory accelerator brings (sm_90, kernels/matrix/tma.h): whether it
-  takes a convolution's tensors, and the boxes that it moves. One group, channels last; bwd_data with strides
-  of 1.
+  takes a convolution's tensors, and the boxes that it moves. One group, channels last, or products for each
+  image; bwd_data with strides of 1.
 */
 CKCI_FN int ckci_tma_base(const unsigned char *p, int64_t len, ckci_gpu_box *b)
 {
@@ -20134,8 +20164,8 @@ CKCI_FN int ckci_tma_rows(const unsigned char *p, int64_t len, int64_t rows, int
     return ckci_tma_base(p, len, b) && ckci_tma_dimension(rows, pitch, b);
 }
 
-/* Weights: channels along dimension `inner` (2: input, 1: output channels), taps if there are several, the
-   other channels. */
+/* Weights: channels along dimension `inner` (2: input, 1: output channels), taps or images if there are
+   several, the other channels. */
 CKCI_FN int ckci_tma_weights(const ckci_tensor *w, int inner, ckci_gpu_box *b)
 {
     int64_t taps = 1, step = 0;
@@ -20148,6 +20178,7 @@ CKCI_FN int ckci_tma_weights(const ckci_tensor *w, int inner, ckci_gpu_box *b)
     }
     return (w->stride[inner] == 1 || w->len[inner] == 1) && ckci_tma_base(w->p, w->len[inner], b) &&
            (taps == 1 || ckci_tma_dimension(taps, step, b)) &&
+           (w->len[0] == 1 || ckci_tma_dimension(w->len[0], w->stride[0], b)) &&
            ckci_tma_dimension(w->len[3 - inner], w->stride[3 - inner], b);
 }
 
@@ -20205,17 +20236,20 @@ CKCI_FN int64_t ckci_tma_columns(const ckci_conv *c)
     return c->filter[0] * c->filter[1] * c->filter[2] * ckci_ceil_div(c->c, CKCI_TMA_BOX) * CKCI_TMA_BOX;
 }
 
-/* What fwd and bwd_data write: by the TMA, or by threads in words. */
+/* What fwd and bwd_data write: by the TMA, or by threads in words; of several images by the TMA alone. */
 CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu_box *b)
 {
     const ckci_tensor *t = &k->o.t;
     int64_t pitch;
     int good = ckci_tma_epilogue(&k->o, 0) && t->stride[2] == 1 && ckci_even_positions(t, &pitch);
-    if (good && !ckci_tma_rows(t->p, k->columns, positions, pitch, b)) {
+    const int images = t->len[0] > 1;
+    if (good &&
+        !(ckci_tma_base(t->p, k->columns, b) && (!images || ckci_tma_dimension(t->len[0], t->stride[0], b)) &&
+          ckci_tma_dimension(positions, pitch, b))) {
         memset(b, 0, sizeof *b);
         b->p = t->p;
         b->stride[1] = pitch;
-        good = (uintptr_t)t->p % 4 == 0 && pitch % 2 == 0 && k->columns % 2 == 0;
+        good = !images && (uintptr_t)t->p % 4 == 0 && pitch % 2 == 0 && k->columns % 2 == 0;
     }
     return good;
 }
@@ -20237,7 +20271,8 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         return CKCONV_OK;
     }
     memset((unsigned char *)t + sizeof *k, 0, sizeof *t - sizeof *k);
-    int good = c->g == 1 && k->phases == 1 && k->merge == 0 && positions <= INT32_MAX / 2 && steps > 0 &&
+    int good = (c->g == 1 || (m->images && across)) && k->phases == 1 && k->merge == 0 &&
+               positions <= INT32_MAX / 2 && steps > 0 &&
                ckci_saturating_mul(steps, parts + 1) <= INT32_MAX && k->chain % CKCI_TMA_BOX == 0;
     if (weight) {
         good = good && ckci_even_positions(&c->t[CKCI_OUT], &pitch) &&
@@ -20260,8 +20295,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     if (!good) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
-            "the TMA takes one group, channels last in multiples of 8, positions at even distances, "
-            "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
+            "the TMA takes one group, channels last in multiples of 8 (or 1x1 layers, channels first, "
+            "positions in multiples of 8), positions at even distances, strides of 1 in bwd_data, and of "
+            "epilogues a number for each channel and bounds");
     }
     /* rows along the reduction, where operands lie across it */
     t->rows = m->turns ? m->tile->rows / 2 : m->tile->rows;
@@ -20288,7 +20324,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     }
     t->turned = c->op == CKCONV_BWD_DATA;
     t->box[2].rows = CKCI_TMA_BOX;
-    t->tiles = k->tiles_m * k->tiles_n;
+    t->images = (int32_t)c->g;
+    t->by_rows = ckci_make_divisor(k->tiles_m);
+    t->tiles = k->tiles_m * k->tiles_n * t->images;
     const int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1);
     t->whole = (int32_t)(m->shares ? ckci_tma_whole(device, t->tiles) : work);
     t->cluster = m->cluster > 1 ? m->cluster : 1;
@@ -26518,6 +26556,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ACROSS_N")
 #pragma pop_macro("ACROSS_STRIPS")
 #pragma pop_macro("ADD")
+#pragma pop_macro("ADDED")
 #pragma pop_macro("ADDS")
 #pragma pop_macro("ADD_RELU")
 #pragma pop_macro("AFFINE")

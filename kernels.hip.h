@@ -9504,8 +9504,8 @@ CKCI_K_FN void ckci_k_box_row(const ckci_gpu_box &b, unsigned char *to, int r, c
 }
 #endif
 
-/* Where a box begins: numbers along a row; then rows (rank 2), or a tap and rows (3); or, of pixels, those
-   of the first position at the first tap, and how far the tap's are from them. */
+/* Where a box begins: numbers along a row; then rows (rank 2), or a tap or image and rows (3); or, of pixels,
+   those of the first position at the first tap, and how far the tap's are from them. */
 struct ckci_k_corner {
     int32_t place, x, y, z, n;
     int32_t tap_x, tap_y, tap_z;
@@ -9737,6 +9737,9 @@ template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
   columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the tile's rows
   as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns would wait
   for LDS.
+
+  1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
+  channels of what is written, columns an image's positions, and weights are rows' operand.
 */
 enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
 
@@ -9765,7 +9768,7 @@ struct ckci_k_tma_pieces {
         past = first + p.share + (turned < p.share_rest ? 1 : 0);
     }
 
-    int32_t row, column; /* of tiles */
+    int32_t image, row, column; /* of tiles */
     int32_t part, from, to;
     int32_t past; /* of the share's steps: where the tile ends */
 
@@ -9797,6 +9800,11 @@ struct ckci_k_tma_pieces {
         }
         row = ckci_k_divide(tile, p.conv.by_tiles_n);
         column = tile - row * p.conv.tiles_n;
+        image = 0;
+        if (p.images > 1) {
+            image = ckci_k_divide(row, p.by_rows);
+            row -= image * p.conv.tiles_m;
+        }
         return true;
     }
 
@@ -9828,8 +9836,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         SLABS_B = BN / CKCI_TMA_BOX,
         BOXES_A = ACROSS_A ? +SLABS_A : 1, /* of a stage at most, for each of its taps */
         BOXES_B = SLABS_B,
-        STRIPS = WEIGHT ? 1 : 2, /* of a group: one is read while the other is filled */
-        VECTOR = WEIGHT ? 8 * BM : 2 * BN
+        STRIPS = WEIGHT ? 1 : 2,        /* of a group: one is read while the other is filled */
+        ROWS = TURNED ? +NI : MI * 64,  /* of the tile, that a group has */
+        ADDED = BN > ROWS ? BN : +ROWS, /* numbers of a group, a column's or a row's each */
+        VECTOR = WEIGHT ? 8 * BM : 2 * ADDED
     };
     static_assert(BM % (APART ? 64 : 128) == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
                   "boxes of 256 rows at most");
@@ -9838,7 +9848,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         alignas(1024) unsigned char stages[CKCI_TMA_ROOM];
         /* a group's, on its way to memory */
         alignas(1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES];
-        float vector[VECTOR]; /* what D tensors add to a column, [group][column]; rows of dout, [wave][row] */
+        /* What D tensors add to a column, or a row, [group][column]; rows of dout, [wave][row]. */
+        float vector[VECTOR];
         /* What a stage is to hold has come, [1]: for the second group alone; the waves that multiply it are
            done with it. */
         uint64_t full[2][CKCI_TMA_MOST], empty[CKCI_TMA_MOST];
@@ -9870,13 +9881,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
        computed while the one before waits for room. */
     struct sender {
         const ckci_gpu_tma &p;
-        int32_t which, sub, slab, pixels, kind, tap;
+        int32_t which, sub, slab, pixels, kind, tap, image;
         int32_t place;        /* of the lane's box in a stage */
         int32_t boxes, bytes; /* of the tile, for each of a step's taps: those with columns; of a step */
         ckci_k_corner at;
 
         CKCI_K_MEMBER sender(const ckci_gpu_tma &args, int32_t operand, int32_t lane)
-            : p(args), which(operand), tap(0), boxes(0), bytes(0)
+            : p(args), which(operand), tap(0), image(0), boxes(0), bytes(0)
         {
             const int32_t most = which ? +BOXES_B : +BOXES_A;
             sub = lane / most;
@@ -9952,6 +9963,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                     at.y = s.column * BN + slab * CKCI_TMA_BOX;
                 } else {
                     at.place = s.column * BN + slab * CKCI_TMA_BOX;
+                    image = s.image;
                 }
                 go(s.from);
             }
@@ -9962,6 +9974,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         CKCI_K_MEMBER int32_t tap_of_weights() const
         {
             return p.turned ? p.taps - 1 - tap : tap;
+        }
+
+        /* BACK: what stands before rows in a corner, if anything does. */
+        CKCI_K_MEMBER int32_t before_rows() const
+        {
+            return p.taps > 1 ? tap_of_weights() : p.images > 1 ? image : at.y;
         }
 
         /* To a step. What is left of the last one has channels that there are not. */
@@ -9977,7 +9995,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 at.x = p.taps > 1 ? tap_of_weights() : at.y;
             } else {
                 at.y = block * wide(p);
-                at.x = p.taps > 1 ? tap_of_weights() : at.y;
+                at.x = before_rows();
             }
         }
 
@@ -10013,7 +10031,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 at.x = p.taps > 1 ? tap_of_weights() : at.x;
             } else {
                 at.y += next;
-                at.x = p.taps > 1 ? tap_of_weights() : at.y;
+                at.x = before_rows();
             }
         }
     };
@@ -10209,25 +10227,34 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return ckci_k_sums_rows(p.conv, column);
     }
 
-    /* What D tensors of one number a channel add to a group's columns, to LDS. */
-    CKCI_K_MEMBER void prepare(int32_t column)
+    /* Are rows channels of what is written, and not columns? Those of images are. */
+    CKCI_K_MEMBER bool across() const
+    {
+        return KIND == CKCI_K_TMA_BACK && p.conv.o.across != 0;
+    }
+
+    /* What D tensors of one number a channel add to a group's columns, or rows, to LDS. */
+    CKCI_K_MEMBER void prepare(const ckci_k_tma_pieces &s)
     {
         if constexpr (!WEIGHT) {
             const ckci_gpu_target &o = p.conv.o;
             if (o.form != CKCI_FORM_LINEAR || o.partial) {
                 return;
             }
+            const int32_t count = across() ? +ROWS : BN, first = across() ? row_of(s, 0, 0) : s.column * BN;
+            const int32_t all = across() ? p.conv.rows : p.conv.columns;
             CKCI_K_UNROLL(2)
-            for (int32_t i = (int32_t)threadIdx.x % 128; i < BN; i += 128) {
-                const int64_t channel = (int64_t)column * BN + i;
+            for (int32_t i = (int32_t)threadIdx.x % 128; i < count; i += 128) {
+                const int64_t channel = (int64_t)first + i;
                 float shift = 0;
-                for (int32_t d = 0; d < o.adds && channel < p.conv.columns; d++) {
+                for (int32_t d = 0; d < o.adds && channel < all; d++) {
                     float more = 0;
                     const ckci_gpu_extra &v = o.d[d];
-                    ckci_k_load_number(v.dtype, v.p + channel * v.stride[2] * ckci_k_size(v.dtype), more);
+                    const int64_t step = across() ? v.stride[5] : v.stride[2];
+                    ckci_k_load_number(v.dtype, v.p + channel * step * ckci_k_size(v.dtype), more);
                     shift = fmaf(o.beta, more, shift);
                 }
-                m.vector[group * BN + i] = shift;
+                m.vector[group * ADDED + i] = shift;
             }
         }
     }
@@ -10259,7 +10286,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return s.column * SLABS_B + (TURNED ? 0 : APART ? part * SLABS + j : j);
     }
 
-    /* Sums as f32 to [part][row][column]; more: added to what is there. Four lanes fill a sector. */
+    /* Sums as f32 to [part][image][row][column]; more: added to what is there. Four lanes fill a sector. */
     CKCI_K_MEMBER void finish_parts(const ckci_k_tma_pieces &s, bool more)
     {
         const ckci_gpu_conv &c = p.conv;
@@ -10271,7 +10298,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
                 const int32_t row = row_of(s, i, j) + wave * 16 + lane() / 4;
-                float *to = (float *)c.o.partial + ((int64_t)s.part * c.rows + row) * c.columns +
+                const int64_t part = KIND == CKCI_K_TMA_BACK ? s.part * p.images + s.image : s.part;
+                float *to = (float *)c.o.partial + (part * c.rows + row) * c.columns +
                             (WEIGHT ? b.tap * c.red : 0) + b.first + column;
                 CKCI_K_UNROLL(2)
                 for (int high = 0; high < 2; high++) {
@@ -10316,11 +10344,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #endif
     }
 
-    /* 64 x 64 sums, rounded, to the group's strip. LINEAR: alpha * sum + shift, between low and high. */
+    /* 64 x 64 sums, rounded, to the group's strip. LINEAR: alpha * sum + shift, between low and high; shifts
+       lie along the instruction's columns, or its rows. */
     template <int LINEAR> CKCI_K_MEMBER void round(const float *d, const float *shift)
     {
         const ckci_gpu_target &o = p.conv.o;
         const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
+        const bool along = across() == (TURNED != 0);
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) { /* 16 of the instruction's columns each */
             const int32_t row = TURNED ? q * 16 + lane() / 16 * 8 + lane() % 8 : wave * 16 + lane() % 16;
@@ -10330,10 +10360,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             for (int i = 0; i < 4; i++) {
                 float x[2] = {d[q * 8 + i * 2], d[q * 8 + i * 2 + 1]};
                 if constexpr (LINEAR) {
-                    const float *more = shift + (TURNED ? wave * 16 + i % 2 * 8 + lane() / 4
-                                                        : q * 16 + i / 2 * 8 + lane() % 4 * 2);
+                    const float *more = shift + (along ? q * 16 + i / 2 * 8 + lane() % 4 * 2
+                                                       : wave * 16 + i % 2 * 8 + lane() / 4);
                     x[0] = fmaf(o.alpha, x[0], more[0]);
-                    x[1] = fmaf(o.alpha, x[1], more[!TURNED]);
+                    x[1] = fmaf(o.alpha, x[1], more[along]);
                     ckci_k_limit(o, x);
                 }
                 two[i] = ckci_k_two(o.t.dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
@@ -10374,14 +10404,20 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (WEIGHT || o.form == CKCI_FORM_STORE) {
             round<0>(d, nullptr);
         } else {
-            round<1>(d, m.vector + group * BN + (TURNED ? 0 : j * CKCI_TMA_BOX));
+            round<1>(d, m.vector + group * ADDED +
+                            (across() ? row - row_of(s, 0, 0)
+                             : TURNED ? 0
+                                      : j * CKCI_TMA_BOX));
         }
         ckci_k_proxy_fence();
         ckci_k_meet<128>(1 + group);
         if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
         } else if (first) {
-            const ckci_k_corner at = {b.first, WEIGHT && p.taps > 1 ? b.tap : row, row, 0, 0, 0, 0, 0};
+            const int32_t second = WEIGHT && p.taps > 1                      ? b.tap
+                                   : KIND == CKCI_K_TMA_BACK && p.images > 1 ? s.image
+                                                                             : row;
+            const ckci_k_corner at = {b.first, second, row, 0, 0, 0, 0, 0};
             ckci_k_box_store(p, m.strip[group][filled], at);
         }
     }
@@ -10548,7 +10584,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 continue;
             }
             next ^= turns(p);
-            prepare(s.column);
+            prepare(s);
             CKCI_K_UNROLL(1)
             for (;;) {
                 const int32_t to = chain && s.to - from > chain ? from + chain : s.to;

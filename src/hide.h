@@ -26,6 +26,8 @@
 #undef ACROSS_STRIPS
 #pragma push_macro("ADD")
 #undef ADD
+#pragma push_macro("ADDED")
+#undef ADDED
 #pragma push_macro("ADDS")
 #undef ADDS
 #pragma push_macro("ADD_RELU")

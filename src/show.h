@@ -16,6 +16,7 @@
 #pragma pop_macro("ACROSS_N")
 #pragma pop_macro("ACROSS_STRIPS")
 #pragma pop_macro("ADD")
+#pragma pop_macro("ADDED")
 #pragma pop_macro("ADDS")
 #pragma pop_macro("ADD_RELU")
 #pragma pop_macro("AFFINE")

@@ -434,7 +434,8 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
                                                          : "tf32",
                          ckconv_dtype_name(a), ckconv_dtype_name(b));
     }
-    if (tma && (ckci_matrix_unit(device) != CKCI_UNIT_WGMMA || p->g != 1 ||
+    const int one = p->g == 1 || p->t[CKCI_OUT].len[0] == 1; /* images share it (ckci_image_product) */
+    if (tma && (ckci_matrix_unit(device) != CKCI_UNIT_WGMMA || !one ||
                 (device->features & CKCONV_GPU_NO_SM90A) != 0)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "tiles that the TMA brings are for sm_90a and one group; here it is %s%s and %lld",
@@ -599,7 +600,9 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
     }
     const double one = all * products + store, two = pairs * (products + store);
     const double taps = (double)(m->conv.filter[0] * m->conv.filter[1] * m->conv.filter[2]);
-    const double bytes = 2 * (double)m->l.a.conv.rows * ((double)m->l.a.conv.columns + red / taps);
+    const double rows = (double)m->l.a.conv.rows, columns = (double)m->l.a.conv.columns;
+    const double bytes =
+        2 * (m->images ? (double)m->conv.g * columns * (rows + red) : rows * (columns + red / taps));
     const double moved = ckci_cost_bytes(device, bytes, 24), most = one > two ? one : two;
     return 1700 * rates.round + (most > moved ? most : moved);
 }
@@ -607,8 +610,8 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
 /* Is what o has to be computed after sums a number for each channel, and between two bounds? */
 CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
 {
-    int good = o->form == CKCI_FORM_STORE ||
-               (o->form == CKCI_FORM_LINEAR && !weight && !o->scale && !o->shift && !o->across);
+    int good =
+        o->form == CKCI_FORM_STORE || (o->form == CKCI_FORM_LINEAR && !weight && !o->scale && !o->shift);
     for (int32_t j = 0; j < o->adds; j++) {
         good = good && o->d[j].line == CKCI_LINE_CHANNELS;
     }
@@ -817,7 +820,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
     int shares = 0, turns = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
     if (tma) {
-        const int64_t halves = ckci_ceil_div(k->rows, m->tile->rows / 2) * k->tiles_n;
+        const int64_t halves = ckci_ceil_div(k->rows, m->tile->rows / 2) * k->tiles_n * k->g;
         const double time = ckci_tma_turns_cost(device, m, halves, red);
         turns = time < *cost && halves <= INT32_MAX;
         *cost = turns ? time : *cost;
@@ -931,13 +934,12 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
 CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
                                       ckconv_error *err);
 
-CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
-                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+/* fwd and bwd_data of p, or of a product for each image. */
+CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, const ckconv_device *device,
+                                            ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
+                                            unsigned char *ws, ckci_matrix *m, double *cost,
+                                            ckconv_error *err)
 {
-    ckci_conv image;
-    int images = tile->form == CKCI_TILE_HALF && ckci_image_product(p, &image);
-    p = images ? &image : p;
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     m->images = images;
     ckci_conv *c = &m->conv;
@@ -1019,11 +1021,35 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     ckci_matrix_parts(device, m, places, limit, ws, cost);
     if (m->turns) {
         k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows / 2);
-        m->l.grid = (int64_t)k->tiles_m * k->tiles_n;
+        m->l.grid = (int64_t)k->tiles_m * k->tiles_n * k->g;
     }
     *cost += m->packing;
     ckci_matrix_workers(device, m);
     return tma ? ckci_matrix_tma(device, m, across, err) : CKCONV_OK;
+}
+
+/* fwd and bwd_data. Tiles of the TMA take 1x1 layers, channels first, in whichever way takes less time: as
+   products for each image, whose last tiles have few positions, or packed. */
+CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
+                                         ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
+                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
+{
+    const int tma = tile->form == CKCI_TILE_TMA;
+    ckci_conv image;
+    if ((!tma && tile->form != CKCI_TILE_HALF) || !ckci_image_product(p, &image)) {
+        return ckci_matrix_gather_of(p, 0, device, family, tile, limit, ws, m, cost, err);
+    }
+    ckconv_status status = ckci_matrix_gather_of(&image, 1, device, family, tile, limit, ws, m, cost, err);
+    ckci_matrix packed;
+    double time;
+    if (tma &&
+        ckci_matrix_gather_of(p, 0, device, family, tile, limit, ws, &packed, &time, NULL) == CKCONV_OK &&
+        (status != CKCONV_OK || time < *cost)) {
+        *m = packed;
+        *cost = time;
+        status = CKCONV_OK;
+    }
+    return status;
 }
 
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */

@@ -1,8 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-tma
   Matrix tiles whose operands the tensor memory accelerator brings (sm_90, kernels/matrix/tma.h): whether it
-  takes a convolution's tensors, and the boxes that it moves. One group, channels last; bwd_data with strides
-  of 1.
+  takes a convolution's tensors, and the boxes that it moves. One group, channels last, or products for each
+  image; bwd_data with strides of 1.
 */
 #pragma once
 #include "gpu/matrix.h"
@@ -33,8 +33,8 @@ CKCI_FN int ckci_tma_rows(const unsigned char *p, int64_t len, int64_t rows, int
     return ckci_tma_base(p, len, b) && ckci_tma_dimension(rows, pitch, b);
 }
 
-/* Weights: channels along dimension `inner` (2: input, 1: output channels), taps if there are several, the
-   other channels. */
+/* Weights: channels along dimension `inner` (2: input, 1: output channels), taps or images if there are
+   several, the other channels. */
 CKCI_FN int ckci_tma_weights(const ckci_tensor *w, int inner, ckci_gpu_box *b)
 {
     int64_t taps = 1, step = 0;
@@ -47,6 +47,7 @@ CKCI_FN int ckci_tma_weights(const ckci_tensor *w, int inner, ckci_gpu_box *b)
     }
     return (w->stride[inner] == 1 || w->len[inner] == 1) && ckci_tma_base(w->p, w->len[inner], b) &&
            (taps == 1 || ckci_tma_dimension(taps, step, b)) &&
+           (w->len[0] == 1 || ckci_tma_dimension(w->len[0], w->stride[0], b)) &&
            ckci_tma_dimension(w->len[3 - inner], w->stride[3 - inner], b);
 }
 
@@ -104,17 +105,20 @@ CKCI_FN int64_t ckci_tma_columns(const ckci_conv *c)
     return c->filter[0] * c->filter[1] * c->filter[2] * ckci_ceil_div(c->c, CKCI_TMA_BOX) * CKCI_TMA_BOX;
 }
 
-/* What fwd and bwd_data write: by the TMA, or by threads in words. */
+/* What fwd and bwd_data write: by the TMA, or by threads in words; of several images by the TMA alone. */
 CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu_box *b)
 {
     const ckci_tensor *t = &k->o.t;
     int64_t pitch;
     int good = ckci_tma_epilogue(&k->o, 0) && t->stride[2] == 1 && ckci_even_positions(t, &pitch);
-    if (good && !ckci_tma_rows(t->p, k->columns, positions, pitch, b)) {
+    const int images = t->len[0] > 1;
+    if (good &&
+        !(ckci_tma_base(t->p, k->columns, b) && (!images || ckci_tma_dimension(t->len[0], t->stride[0], b)) &&
+          ckci_tma_dimension(positions, pitch, b))) {
         memset(b, 0, sizeof *b);
         b->p = t->p;
         b->stride[1] = pitch;
-        good = (uintptr_t)t->p % 4 == 0 && pitch % 2 == 0 && k->columns % 2 == 0;
+        good = !images && (uintptr_t)t->p % 4 == 0 && pitch % 2 == 0 && k->columns % 2 == 0;
     }
     return good;
 }
@@ -136,7 +140,8 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         return CKCONV_OK;
     }
     memset((unsigned char *)t + sizeof *k, 0, sizeof *t - sizeof *k);
-    int good = c->g == 1 && k->phases == 1 && k->merge == 0 && positions <= INT32_MAX / 2 && steps > 0 &&
+    int good = (c->g == 1 || (m->images && across)) && k->phases == 1 && k->merge == 0 &&
+               positions <= INT32_MAX / 2 && steps > 0 &&
                ckci_saturating_mul(steps, parts + 1) <= INT32_MAX && k->chain % CKCI_TMA_BOX == 0;
     if (weight) {
         good = good && ckci_even_positions(&c->t[CKCI_OUT], &pitch) &&
@@ -159,8 +164,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     if (!good) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
-            "the TMA takes one group, channels last in multiples of 8, positions at even distances, "
-            "strides of 1 in bwd_data, and of epilogues a number for each channel and bounds");
+            "the TMA takes one group, channels last in multiples of 8 (or 1x1 layers, channels first, "
+            "positions in multiples of 8), positions at even distances, strides of 1 in bwd_data, and of "
+            "epilogues a number for each channel and bounds");
     }
     /* rows along the reduction, where operands lie across it */
     t->rows = m->turns ? m->tile->rows / 2 : m->tile->rows;
@@ -187,7 +193,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     }
     t->turned = c->op == CKCONV_BWD_DATA;
     t->box[2].rows = CKCI_TMA_BOX;
-    t->tiles = k->tiles_m * k->tiles_n;
+    t->images = (int32_t)c->g;
+    t->by_rows = ckci_make_divisor(k->tiles_m);
+    t->tiles = k->tiles_m * k->tiles_n * t->images;
     const int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1);
     t->whole = (int32_t)(m->shares ? ckci_tma_whole(device, t->tiles) : work);
     t->cluster = m->cluster > 1 ? m->cluster : 1;

@@ -83,8 +83,8 @@ CKCI_K_FN void ckci_k_box_row(const ckci_gpu_box &b, unsigned char *to, int r, c
 }
 #endif
 
-/* Where a box begins: numbers along a row; then rows (rank 2), or a tap and rows (3); or, of pixels, those
-   of the first position at the first tap, and how far the tap's are from them. */
+/* Where a box begins: numbers along a row; then rows (rank 2), or a tap or image and rows (3); or, of pixels,
+   those of the first position at the first tap, and how far the tap's are from them. */
 struct ckci_k_corner {
     int32_t place, x, y, z, n;
     int32_t tap_x, tap_y, tap_z;
