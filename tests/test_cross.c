@@ -154,6 +154,23 @@ static void set_elements(ckconv_conv_desc *d, ckconv_op op, int element, test_rn
     }
 }
 
+/* An epilogue with a number for each channel, which tiles of the TMA take: a sum, of two, bounds. */
+static void set_channel_add(ckconv_conv_desc *d, ckconv_op op, int which)
+{
+    ckconv_element_op *written = naive_written(op) == NAIVE_IN ? &d->op_in : &d->op_out;
+    if (which == 0) {
+        return;
+    }
+    written->kind = which == 1 ? CKCONV_BILINEAR : which == 4 ? CKCONV_CLAMP : CKCONV_ADD;
+    written->alpha = which == 4 ? -1.0 : 0.5;
+    written->beta = which == 4 ? 3.0 : -3.0;
+    test_trim_element(written);
+    d->num_d = which == 4 ? 0 : which == 3 ? 2 : 1;
+    for (int j = 0; j < d->num_d; j++) {
+        d->d[j].layout = CKCONV_CHANNEL;
+    }
+}
+
 static void make_desc(ckconv_conv_desc *d, ckconv_op *op, const int *level, uint64_t seed)
 {
     test_rng r = test_seed(seed);
@@ -1025,6 +1042,8 @@ static void part_planes(void)
         if (i / 3 >= count) {
             set_across(&d.in, &d, d.c);
             set_across(&d.out, &d, d.k);
+        } else if (op != CKCONV_BWD_WEIGHT && b->filter[0] == 1) {
+            set_channel_add(&d, op, i % 5);
         }
         naive_make(&c, op, &d, 0);
         fill_case(&c, (uint64_t)i + 3900001u);
@@ -1223,6 +1242,10 @@ static const block_case share_cases[] = {
     {1, 1, 1, 200, 1800, {1, 0, 0}, {300, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 1, 1800, 200, {1, 0, 0}, {300, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 1, 200, 304, {1, 0, 0}, {1800, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    /* channels first: products of images, whose sums are shared, added by clusters, and by a launch */
+    {1, 1, 3, 136, 1600, {1, 0, 0}, {72, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 2, 40, 1800, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 2, 72, 1800, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
 };
 
 static void part_shares(void)
@@ -1244,7 +1267,17 @@ static void part_shares(void)
         options.engine = test_engine();
         set_block(&d, &share_cases[i / 3]);
         set_types(&d, &types[i % 2 ? 5 : 6], op);
-        set_elements(&d, op, op == CKCONV_FWD && i % 2 ? 2 : 0, &r);
+        const int images = i / 3 >= count - 3;
+        if (images) {
+            set_layout(&d, NAIVE_IN, CKCONV_NGCHW, &r);
+            set_layout(&d, NAIVE_OUT, CKCONV_NGCHW, &r);
+        }
+        set_elements(&d, op, op == CKCONV_FWD && (i % 2 || images) ? 2 : 0, &r);
+        if (images && op == CKCONV_FWD) {
+            for (int j = 0; j < d.num_d; j++) { /* of the last one as what is written */
+                d.d[j].layout = i / 3 == count - 1 ? 0 : CKCONV_CHANNEL;
+            }
+        }
         naive_make(&c, op, &d, 0);
         fill_case(&c, (uint64_t)i + 5900001u);
         problems++;

@@ -275,11 +275,11 @@ static void test_channels_first(void)
         int64_t k, c, filter, input;
         const char *kernels[5];
     } rows[] = {
-        {"sm_90", CKCONV_FWD, 256, 64, 1, 56, {"matrix_back"}},
+        {"sm_90", CKCONV_FWD, 256, 64, 1, 56, {"matrix_tma_back"}},
         {"sm_80", CKCONV_FWD, 24, 40, 1, 56, {"matrix_back"}},
         {"gfx942", CKCONV_FWD, 256, 64, 1, 56, {"move_turn", "matrix_wide"}},
         {"gfx1100", CKCONV_FWD, 256, 64, 1, 56, {"move_turn", "matrix_gather"}},
-        {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 56, {"move_turn", "matrix_back"}}, /* weights */
+        {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 56, {"move_turn", "matrix_tma_back"}}, /* weights */
         {"sm_90", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
         {"gfx942", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
         /* more than 2^30 elements: not as images, but on the matrix unit */
