@@ -1081,6 +1081,19 @@ static const block_case points[] = {
     {1, 1, 1, 248, 232, {1, 0, 0}, {9, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
 };
 
+/* The same with channels first: planes of fours and of eights, of several images inside a wave's; columns that
+   are no eights (bwd_data: reductions), and in parts. */
+static const block_case point_planes[] = {
+    {2, 1, 3, 72, 40, {1, 1, 0}, {14, 14, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 2, 136, 96, {1, 0, 0}, {60, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 21, 120, {1, 1, 0}, {8, 12, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {3, 1, 7, 24, 24, {1, 1, 1}, {2, 1, 6}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 5, 64, 16, {1, 1, 0}, {2, 4, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 1, 8, 64, {1, 0, 0}, {1720, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 1, 112, 8, {1, 1, 0}, {3, 4, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 1000, 8, {1, 1, 0}, {2, 10, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+};
+
 /* Rows, images and pixels further apart than they must be: even, or nearly so, which pointwise refuses. */
 static void spread_pixels(ckconv_tensor *t, const ckconv_conv_desc *d, int64_t channels, int even)
 {
@@ -1102,13 +1115,13 @@ static void part_points(void)
                                              {CKCONV_BF16, CKCONV_BF16},
                                              {CKCONV_F16, CKCONV_F32},
                                              {CKCONV_BF16, CKCONV_F32}};
-    const int count = (int)(sizeof points / sizeof points[0]);
+    const int count = (int)(sizeof points / sizeof points[0]); /* of either table */
     const long before = runs;
     const long problems_before = problems;
     int refused = 0;
-    for (int i = 0; i < count * 2 * 4 * 3; i++) {
-        const block_case *b = &points[i % count];
+    for (int i = 0; i < count * 2 * 4 * 5; i++) {
         const int back = i / count % 2, kind = i / count / 2 % 4, way = i / count / 8;
+        const block_case *b = way > 2 ? &point_planes[i % count] : &points[i % count];
         const ckconv_op op = back ? CKCONV_BWD_DATA : CKCONV_FWD;
         naive_case c;
         ckconv_plan plan;
@@ -1123,7 +1136,12 @@ static void part_points(void)
         set_block(&d, b);
         d.in.dtype = d.wei.dtype = d.out.dtype = kinds[kind][0];
         (back ? &d.in : &d.out)->dtype = kinds[kind][1];
-        set_elements(&d, op, way == 1 ? 2 : 0, &r);
+        set_elements(&d, op, way == 1 || way == 4 ? 2 : 0, &r);
+        if (way > 2) {
+            d.in.layout = d.out.layout = CKCONV_NGCHW;
+            d.wei.layout = CKCONV_GKCYX;
+            d.d[0].layout = d.d[0].layout == 0 ? CKCONV_NGCHW : d.d[0].layout;
+        }
         const int uneven = way == 2 && i % 4 == 3 && b->n > 1;
         if (way == 2) {
             spread_pixels(&d.in, &d, d.c, !uneven);
