@@ -1140,7 +1140,7 @@ static void part_points(void)
         if (way > 2) {
             d.in.layout = d.out.layout = CKCONV_NGCHW;
             d.wei.layout = CKCONV_GKCYX;
-            d.d[0].layout = d.d[0].layout == 0 ? CKCONV_NGCHW : d.d[0].layout;
+            d.d[0].layout = d.num_d > 0 && d.d[0].layout == 0 ? CKCONV_NGCHW : d.d[0].layout;
         }
         const int uneven = way == 2 && i % 4 == 3 && b->n > 1;
         if (way == 2) {
