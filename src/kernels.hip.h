@@ -53,7 +53,8 @@ type of the sums, and every storage type is converted when it is loaded)
     pair_matrix_T      the same on a matrix unit, all channels of mid in LDS; T: f16, bf16
     pair_depth_T       the same of a depthwise first convolution; pair_depth_wide_T, pair_strips_T: for NVIDIA
     norm_...           group norm: statistics, y, sums of the gradients, dx, dgamma and dbeta; .._last and
-                       .._planes: wide, by layout; fwd_kept, bwd_kept: x (and dy) stay in LDS (NVIDIA)
+                       .._planes: wide, by layout; .._joined: planes of a group as one row; fwd_kept,
+                       bwd_kept: x (and dy) stay in LDS (NVIDIA)
     move, move_..      layout and type conversion: single elements; copy: rows in pieces; turn_E: tiles of
                        E-byte elements turned in LDS (2: f16 and bf16, too); convert_E: other types to E
                        bytes, turned or not
