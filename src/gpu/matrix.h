@@ -537,9 +537,13 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
 }
 
 /* Channels of a box of fwd and bwd_data: 64, or 32 where those that there are not would be an eighth of all
-   or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). */
-CKCI_FN int32_t ckci_tma_wide(int64_t red)
+   or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). Always 64 of
+   products for each image, which wait for memory, and whose narrow boxes of the same weights took longer. */
+CKCI_FN int32_t ckci_tma_wide(const ckci_conv *c, int64_t red)
 {
+    if (c->g > 1) {
+        return 64;
+    }
     const int64_t all = ckci_ceil_div(red, 64) * 64, less = all - ckci_ceil_div(red, 32) * 32;
     return red <= 16 ? 16 : 8 * less >= all ? 32 : 64;
 }
@@ -547,7 +551,7 @@ CKCI_FN int32_t ckci_tma_wide(int64_t red)
 /* Places of the reduction, those with them. */
 CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, int64_t red)
 {
-    const int32_t wide = ckci_tma_wide(red);
+    const int32_t wide = ckci_tma_wide(c, red);
     return ckci_saturating_mul(c->filter[0] * c->filter[1] * c->filter[2], ckci_ceil_div(red, wide) * wide);
 }
 
@@ -564,7 +568,7 @@ CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
     const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
     const double rows = (double)t->rows + (double)ckci_min(t->columns, k->columns),
                  brings =
-                     c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(k->red) * CKCI_TMA_ROW_NS;
+                     c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(c, k->red) * CKCI_TMA_ROW_NS;
     return (products > brings ? products : brings) * ckci_device_rates(device, m->type).matrix;
 }
 

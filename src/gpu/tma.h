@@ -179,7 +179,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         t->box[i].wide = CKCI_TMA_BOX;
     }
     if (!weight) {
-        const int32_t wide = ckci_tma_wide(k->red);
+        const int32_t wide = ckci_tma_wide(c, k->red);
         t->box[0].wide = wide;
         t->subs = CKCI_TMA_BOX / wide;
         if (across) {
