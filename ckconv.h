@@ -3259,9 +3259,10 @@ CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
 }
 
 /* pointwise: bytes of a column of weights in LDS, and its chunks of eight places. planes: columns of a block,
-   parts that the columns have; fours of positions of an image; eights: planes are of whole ones, aligned. */
+   parts that the columns have; fours of positions of an image; eights: planes are of whole ones, aligned.
+   added: where in LDS lies what D tensors of one number a channel add; 0: sums go through ckci_k_epilogue. */
 typedef struct ckci_gpu_point {
-    int32_t pitch, width, fours, eights;
+    int32_t pitch, width, fours, eights, added;
     ckci_divisor by_chunks, by_parts, by_fours;
 } ckci_gpu_point;
 
@@ -3461,12 +3462,12 @@ enum { CKCI_NARROW_LDS = 55296 };
 #define CKCI_POINTWISE_TILES(STEPS) ((STEPS) == 1 ? 2 : 1)
 /* planes of up to STEPS times 32 channels: likewise, threads of a block, and blocks on a unit (NVIDIA). 32s
    of channels that stay in the registers of a wave of so many threads, of a unit that so many chunks of a
-   lane feed: NVIDIA and RDNA 4, RDNA 3, CDNA. */
+   lane feed: NVIDIA and RDNA 4; RDNA 3 and CDNA. */
 #define CKCI_PLANES_LDS(NVIDIA, STEPS)                                                                       \
     ((NVIDIA) ? ((STEPS) > 2 ? 98304 : (STEPS) > 1 ? 65536 : 49152) : (STEPS) > 2 ? 32768 : 16384)
 #define CKCI_PLANES_THREADS(STEPS) ((STEPS) > 2 ? 256 : 128)
 #define CKCI_PLANES_BLOCKS(STEPS) ((STEPS) > 2 ? 1 : 3)
-#define CKCI_PLANES_STEPS(WAVE, LOADS) ((WAVE) == 64 ? 3 : (LOADS) == 4 ? 2 : 4)
+#define CKCI_PLANES_STEPS(WAVE, LOADS) ((WAVE) == 64 || (LOADS) == 4 ? 2 : 4)
 /* pixel: rows of a block. */
 enum { CKCI_PIXEL_ROWS = 4 };
 
@@ -19919,6 +19920,14 @@ CKCI_FN double ckci_pointwise_beside(const ckci_gpu_conv *k)
 #define CKCI_POINTWISE_BYTES 20
 #define CKCI_POINTWISE_BYTES_256 17
 
+/* Where behind `bytes` of weights in LDS, of `room`, numbers for each of `columns` go that the linear form adds;
+   0: it is not that form, or they have no room. */
+CKCI_FN int32_t ckci_point_added(const ckci_gpu_target *o, int64_t bytes, int64_t columns, int64_t room)
+{
+    const int fits = o->form == CKCI_FORM_LINEAR && !o->scale && !o->shift && bytes + 4 * columns <= room;
+    return fits ? (int32_t)bytes : 0;
+}
+
 /* What both orders of channels ask for. */
 CKCI_FN ckconv_status ckci_points_fit(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                       ckconv_error *err)
@@ -20016,7 +20025,7 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     const int64_t room = steps <= 2 ? steps : 4, waves = CKCI_PLANES_THREADS(room) / u.wave,
                   units = (int64_t)ckci_units(device) *
                           (nvidia ? CKCI_PLANES_BLOCKS(room) : 512 / CKCI_PLANES_THREADS(room));
-    const int64_t most = CKCI_PLANES_LDS(nvidia, room) / pitch / 32 * 32;
+    const int64_t most = CKCI_PLANES_LDS(nvidia, room) / (pitch + 4) / 32 * 32;
     k->rows = (int32_t)(p->n * space / 4);
     k->work = (int32_t)ckci_ceil_div(k->rows, u.fours);
     /* parts of the columns, where LDS does not hold all, or there are fewer fours than waves */
@@ -20039,7 +20048,8 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     k->as.point.by_fours = ckci_make_divisor(space / 4);
     k->workers = (int32_t)(blocks * waves);
     l->grid = blocks * parts;
-    l->lds = nvidia ? (int32_t)(width * pitch) : 0;
+    k->as.point.added = ckci_point_added(&k->o, width * pitch, width, CKCI_PLANES_LDS(nvidia, room));
+    l->lds = nvidia ? (int32_t)(width * (pitch + 4)) : 0;
     const double bytes =
         4 * (double)k->rows * ((double)k->red * 2 + (double)k->columns * (double)ckci_size(o->dtype));
     const double rounds = (double)ckci_ceil_div(k->work, k->workers),
@@ -20103,7 +20113,8 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     k->work = (int32_t)ckci_ceil_div(k->rows, tiles * wide * 16);
     l->grid =
         ckci_min(ckci_ceil_div(k->work, waves), (nvidia && steps > 4 ? 1 : 2) * (int64_t)ckci_units(device));
-    l->lds = nvidia ? (int32_t)(columns * pitch) : 0;
+    k->as.point.added = ckci_point_added(&k->o, columns * pitch, columns, CKCI_POINTWISE_LDS(nvidia));
+    l->lds = nvidia ? (int32_t)(columns * (pitch + (k->as.point.added ? 4 : 0))) : 0;
     k->workers = (int32_t)(l->grid * waves);
     const double rows = (double)k->rows,
                  bytes = rows * ((double)k->red * 2 + (double)k->columns * (double)ckci_size(o->dtype)),

@@ -12078,6 +12078,64 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
         }
     }
 
+    /* What D tensors of one number a channel add to these columns, behind the weights. */
+    static CKCI_K_MEMBER void prepare(const ckci_gpu_conv &p, unsigned char *room, int32_t column0,
+                                      int32_t count)
+    {
+        const ckci_gpu_target &o = p.o;
+        float *to = (float *)(room + p.as.point.added);
+        CKCI_K_UNROLL(1)
+        for (int32_t i = (int32_t)threadIdx.x; p.as.point.added && i < (count + 31) / 32 * 32; i += THREADS) {
+            float sum = 0;
+            CKCI_K_UNROLL(1)
+            for (int32_t j = 0; j < o.adds && i < count; j++) {
+                const ckci_gpu_extra &d = o.d[j];
+                float more = 0;
+                if (d.line == CKCI_LINE_CHANNELS) {
+                    const int64_t at = (column0 + i) * d.stride[o.across ? 5 : 2];
+                    ckci_k_load_number(d.dtype, d.p + at * ckci_k_size(d.dtype), more);
+                }
+                sum = ckci_k_fma(o.beta, more, sum);
+            }
+            to[i] = sum;
+        }
+    }
+
+    /* The epilogue of N sums that go to memory at `to` together: of neighbouring columns from `column` on
+       (ACROSS: of positions of that one), of which the first that a block has is `column0`. */
+    template <int N, bool ACROSS>
+    static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, const unsigned char *room, float (&x)[N],
+                                     const unsigned char *to, int32_t column, int32_t column0)
+    {
+        const ckci_gpu_target &o = p.o;
+        if (o.form == CKCI_FORM_STORE) {
+            return;
+        }
+        if (!p.as.point.added) {
+            ckci_k_epilogue<N>(o, x, to, column);
+            return;
+        }
+        const float *more = (const float *)(room + p.as.point.added) + (column - column0);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            x[i] = ckci_k_fma(o.alpha, x[i], more[ACROSS ? 0 : i]);
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t j = 0; j < o.adds; j++) {
+            const ckci_gpu_extra &t = o.d[j];
+            if (t.line == CKCI_LINE_OUTPUT) {
+                const int64_t at = (to - o.t.p) / ckci_k_size(o.t.dtype);
+                float d[N];
+                ckci_k_load_line<N>(t.dtype, t.p + at * ckci_k_size(t.dtype), d);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < N; i++) {
+                    x[i] = ckci_k_fma(o.beta, d[i], x[i]);
+                }
+            }
+        }
+        ckci_k_limit(o, x);
+    }
+
     static CKCI_K_MEMBER void turn(unsigned char *room, int32_t pitch, int32_t column, int32_t pair,
                                    const ckci_k_uint4 &x, const ckci_k_uint4 &y)
     {
@@ -12135,6 +12193,7 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
             x.load(p, work * (TILES * U::POSITIONS));
         }
         held::fill(p, m.weights, 0, p.columns);
+        held::prepare(p, m.weights, 0, p.columns);
         __syncthreads();
         CKCI_K_UNROLL(1)
         for (; work < p.work; work += p.workers) {
@@ -12190,7 +12249,9 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
                     U::take(d[t], l, v);
                     if (row < p.rows && column < p.columns) {
                         const int64_t at = row * p.o.t.stride[5] + column;
-                        ckci_k_write_line(p.o, v, p.o.t.p + ckci_k_size(p.o.t.dtype) * at, column);
+                        unsigned char *to = p.o.t.p + ckci_k_size(p.o.t.dtype) * at;
+                        held::template finish<8, false>(p, m.weights, v, to, column, 0);
+                        ckci_k_store8(p.o.t.dtype, to, v);
                     }
                 }
             }
@@ -12240,7 +12301,7 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
     enum {
         STEPS = MOST < CKCI_PLANES_STEPS(U::WAVE, U::LOADS) ? MOST : CKCI_PLANES_STEPS(U::WAVE, U::LOADS),
         WAVES = THREADS / U::WAVE,
-        AHEAD = !U::NVIDIA && STEPS * U::LOADS <= 4 /* the next fours come while these are multiplied */
+        AHEAD = !U::NVIDIA && STEPS * U::LOADS <= 2 /* the next fours come while these are multiplied */
     };
     struct lds {
         alignas(16) unsigned char weights[CKCI_PLANES_LDS(U::NVIDIA, MOST)];
@@ -12348,6 +12409,7 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
             x.load(p, work * U::POSITIONS);
         }
         held::fill(p, m.weights, column0, columns);
+        held::prepare(p, m.weights, column0, columns);
         __syncthreads();
         CKCI_K_UNROLL(1)
         for (; work < p.work; work += p.workers) {
@@ -12396,7 +12458,7 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
             for (int j = 0; j < 4; j++) {
                 U::settle(d[j]);
             }
-            store_all(p, d, row0, column0 + column);
+            store_all(p, m, d, row0, column0 + column, column0);
         }
     }
 
@@ -12412,8 +12474,8 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
 
     /* Lines l, ... of all four products, TWO of them: eight columns of positions that lie side by side. */
     template <int TWO>
-    static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const typename U::sums (&d)[4], int l,
-                                    int32_t row, int32_t column)
+    static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
+                                    int l, int32_t row, int32_t column, int32_t column0)
     {
         enum { N = 4 * TWO };
         float v[N][8];
@@ -12435,9 +12497,7 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
                 for (int j = 0; j < N; j++) {
                     x[j] = v[j][i];
                 }
-                if (o.form != CKCI_FORM_STORE) {
-                    ckci_k_epilogue<N>(o, x, to + i * step, column + i);
-                }
+                held::template finish<N, true>(p, m.weights, x, to + i * step, column + i, column0);
                 if constexpr (TWO == 2) {
                     ckci_k_store8(o.t.dtype, to + i * step, x);
                 } else {
@@ -12447,18 +12507,19 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
         }
     }
 
-    static CKCI_K_MEMBER void store_all(const ckci_gpu_conv &p, const typename U::sums (&d)[4], int32_t row0,
-                                        int32_t column)
+    static CKCI_K_MEMBER void store_all(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
+                                        int32_t row0, int32_t column, int32_t column0)
     {
         if constexpr (U::NVIDIA) {
             if (p.as.point.eights) {
-                store<2>(p, d, 0, row0 + four_of(U::line_position(0)), column + U::line_column(0));
+                store<2>(p, m, d, 0, row0 + four_of(U::line_position(0)), column + U::line_column(0),
+                         column0);
                 return;
             }
         }
         CKCI_K_UNROLL(2)
         for (int l = 0; l < U::LINES; l++) {
-            store<1>(p, d, l, row0 + four_of(U::line_position(l)), column + U::line_column(l));
+            store<1>(p, m, d, l, row0 + four_of(U::line_position(l)), column + U::line_column(l), column0);
         }
     }
 

@@ -873,7 +873,6 @@ static void test_kernels(void)
         "gfx942 gpu_mfma_fwd_pointwise 1 8 40 160 1 28 1 2 fwd f16 last matrix_pointwise_256",
         "gfx942 gpu_mfma_fwd_pointwise 1 8 40 16 1 28 1 2 fwd f16 first matrix_planes_32",
         "gfx942 gpu_mfma_bwd_data_pointwise 1 8 64 40 1 28 1 2 bwd_data f16 first matrix_planes_64",
-        "gfx942 gpu_mfma_fwd_pointwise 1 8 40 96 1 28 1 2 fwd f16 first matrix_planes_128",
         "gfx1201 gpu_wmma_fwd_near 8 2 16 16 3 14 1 2 fwd f16 last matrix_near_down_16",
         "gfx1201 gpu_wmma_bwd_data_near 8 2 32 32 3 14 1 2 bwd_data f16 last matrix_near_down_32",
         "gfx1201 gpu_wmma_fwd_near 8 2 16 16 3 14 2 2 fwd f16 last matrix_near_16",

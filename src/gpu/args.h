@@ -187,9 +187,10 @@ CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
 }
 
 /* pointwise: bytes of a column of weights in LDS, and its chunks of eight places. planes: columns of a block,
-   parts that the columns have; fours of positions of an image; eights: planes are of whole ones, aligned. */
+   parts that the columns have; fours of positions of an image; eights: planes are of whole ones, aligned.
+   added: where in LDS lies what D tensors of one number a channel add; 0: sums go through ckci_k_epilogue. */
 typedef struct ckci_gpu_point {
-    int32_t pitch, width, fours, eights;
+    int32_t pitch, width, fours, eights, added;
     ckci_divisor by_chunks, by_parts, by_fours;
 } ckci_gpu_point;
 
@@ -389,12 +390,12 @@ enum { CKCI_NARROW_LDS = 55296 };
 #define CKCI_POINTWISE_TILES(STEPS) ((STEPS) == 1 ? 2 : 1)
 /* planes of up to STEPS times 32 channels: likewise, threads of a block, and blocks on a unit (NVIDIA). 32s
    of channels that stay in the registers of a wave of so many threads, of a unit that so many chunks of a
-   lane feed: NVIDIA and RDNA 4, RDNA 3, CDNA. */
+   lane feed: NVIDIA and RDNA 4; RDNA 3 and CDNA. */
 #define CKCI_PLANES_LDS(NVIDIA, STEPS)                                                                       \
     ((NVIDIA) ? ((STEPS) > 2 ? 98304 : (STEPS) > 1 ? 65536 : 49152) : (STEPS) > 2 ? 32768 : 16384)
 #define CKCI_PLANES_THREADS(STEPS) ((STEPS) > 2 ? 256 : 128)
 #define CKCI_PLANES_BLOCKS(STEPS) ((STEPS) > 2 ? 1 : 3)
-#define CKCI_PLANES_STEPS(WAVE, LOADS) ((WAVE) == 64 ? 3 : (LOADS) == 4 ? 2 : 4)
+#define CKCI_PLANES_STEPS(WAVE, LOADS) ((WAVE) == 64 || (LOADS) == 4 ? 2 : 4)
 /* pixel: rows of a block. */
 enum { CKCI_PIXEL_ROWS = 4 };
 

@@ -18,7 +18,7 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
     enum {
         STEPS = MOST < CKCI_PLANES_STEPS(U::WAVE, U::LOADS) ? MOST : CKCI_PLANES_STEPS(U::WAVE, U::LOADS),
         WAVES = THREADS / U::WAVE,
-        AHEAD = !U::NVIDIA && STEPS * U::LOADS <= 4 /* the next fours come while these are multiplied */
+        AHEAD = !U::NVIDIA && STEPS * U::LOADS <= 2 /* the next fours come while these are multiplied */
     };
     struct lds {
         alignas(16) unsigned char weights[CKCI_PLANES_LDS(U::NVIDIA, MOST)];
@@ -126,6 +126,7 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
             x.load(p, work * U::POSITIONS);
         }
         held::fill(p, m.weights, column0, columns);
+        held::prepare(p, m.weights, column0, columns);
         __syncthreads();
         CKCI_K_UNROLL(1)
         for (; work < p.work; work += p.workers) {
@@ -174,7 +175,7 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
             for (int j = 0; j < 4; j++) {
                 U::settle(d[j]);
             }
-            store_all(p, d, row0, column0 + column);
+            store_all(p, m, d, row0, column0 + column, column0);
         }
     }
 
@@ -190,8 +191,8 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
 
     /* Lines l, ... of all four products, TWO of them: eight columns of positions that lie side by side. */
     template <int TWO>
-    static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const typename U::sums (&d)[4], int l,
-                                    int32_t row, int32_t column)
+    static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
+                                    int l, int32_t row, int32_t column, int32_t column0)
     {
         enum { N = 4 * TWO };
         float v[N][8];
@@ -213,9 +214,7 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
                 for (int j = 0; j < N; j++) {
                     x[j] = v[j][i];
                 }
-                if (o.form != CKCI_FORM_STORE) {
-                    ckci_k_epilogue<N>(o, x, to + i * step, column + i);
-                }
+                held::template finish<N, true>(p, m.weights, x, to + i * step, column + i, column0);
                 if constexpr (TWO == 2) {
                     ckci_k_store8(o.t.dtype, to + i * step, x);
                 } else {
@@ -225,18 +224,19 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
         }
     }
 
-    static CKCI_K_MEMBER void store_all(const ckci_gpu_conv &p, const typename U::sums (&d)[4], int32_t row0,
-                                        int32_t column)
+    static CKCI_K_MEMBER void store_all(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
+                                        int32_t row0, int32_t column, int32_t column0)
     {
         if constexpr (U::NVIDIA) {
             if (p.as.point.eights) {
-                store<2>(p, d, 0, row0 + four_of(U::line_position(0)), column + U::line_column(0));
+                store<2>(p, m, d, 0, row0 + four_of(U::line_position(0)), column + U::line_column(0),
+                         column0);
                 return;
             }
         }
         CKCI_K_UNROLL(2)
         for (int l = 0; l < U::LINES; l++) {
-            store<1>(p, d, l, row0 + four_of(U::line_position(l)), column + U::line_column(l));
+            store<1>(p, m, d, l, row0 + four_of(U::line_position(l)), column + U::line_column(l), column0);
         }
     }
 

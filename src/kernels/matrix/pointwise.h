@@ -341,6 +341,64 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
         }
     }
 
+    /* What D tensors of one number a channel add to these columns, behind the weights. */
+    static CKCI_K_MEMBER void prepare(const ckci_gpu_conv &p, unsigned char *room, int32_t column0,
+                                      int32_t count)
+    {
+        const ckci_gpu_target &o = p.o;
+        float *to = (float *)(room + p.as.point.added);
+        CKCI_K_UNROLL(1)
+        for (int32_t i = (int32_t)threadIdx.x; p.as.point.added && i < (count + 31) / 32 * 32; i += THREADS) {
+            float sum = 0;
+            CKCI_K_UNROLL(1)
+            for (int32_t j = 0; j < o.adds && i < count; j++) {
+                const ckci_gpu_extra &d = o.d[j];
+                float more = 0;
+                if (d.line == CKCI_LINE_CHANNELS) {
+                    const int64_t at = (column0 + i) * d.stride[o.across ? 5 : 2];
+                    ckci_k_load_number(d.dtype, d.p + at * ckci_k_size(d.dtype), more);
+                }
+                sum = ckci_k_fma(o.beta, more, sum);
+            }
+            to[i] = sum;
+        }
+    }
+
+    /* The epilogue of N sums that go to memory at `to` together: of neighbouring columns from `column` on
+       (ACROSS: of positions of that one), of which the first that a block has is `column0`. */
+    template <int N, bool ACROSS>
+    static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, const unsigned char *room, float (&x)[N],
+                                     const unsigned char *to, int32_t column, int32_t column0)
+    {
+        const ckci_gpu_target &o = p.o;
+        if (o.form == CKCI_FORM_STORE) {
+            return;
+        }
+        if (!p.as.point.added) {
+            ckci_k_epilogue<N>(o, x, to, column);
+            return;
+        }
+        const float *more = (const float *)(room + p.as.point.added) + (column - column0);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < N; i++) {
+            x[i] = ckci_k_fma(o.alpha, x[i], more[ACROSS ? 0 : i]);
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t j = 0; j < o.adds; j++) {
+            const ckci_gpu_extra &t = o.d[j];
+            if (t.line == CKCI_LINE_OUTPUT) {
+                const int64_t at = (to - o.t.p) / ckci_k_size(o.t.dtype);
+                float d[N];
+                ckci_k_load_line<N>(t.dtype, t.p + at * ckci_k_size(t.dtype), d);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < N; i++) {
+                    x[i] = ckci_k_fma(o.beta, d[i], x[i]);
+                }
+            }
+        }
+        ckci_k_limit(o, x);
+    }
+
     static CKCI_K_MEMBER void turn(unsigned char *room, int32_t pitch, int32_t column, int32_t pair,
                                    const ckci_k_uint4 &x, const ckci_k_uint4 &y)
     {
@@ -398,6 +456,7 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
             x.load(p, work * (TILES * U::POSITIONS));
         }
         held::fill(p, m.weights, 0, p.columns);
+        held::prepare(p, m.weights, 0, p.columns);
         __syncthreads();
         CKCI_K_UNROLL(1)
         for (; work < p.work; work += p.workers) {
@@ -453,7 +512,9 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
                     U::take(d[t], l, v);
                     if (row < p.rows && column < p.columns) {
                         const int64_t at = row * p.o.t.stride[5] + column;
-                        ckci_k_write_line(p.o, v, p.o.t.p + ckci_k_size(p.o.t.dtype) * at, column);
+                        unsigned char *to = p.o.t.p + ckci_k_size(p.o.t.dtype) * at;
+                        held::template finish<8, false>(p, m.weights, v, to, column, 0);
+                        ckci_k_store8(p.o.t.dtype, to, v);
                     }
                 }
             }
