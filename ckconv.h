@@ -18446,8 +18446,8 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
 }
 
 /* Channels of a box of fwd and bwd_data: 64, or 32 where those that there are not would be an eighth of all
-   or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). Always 64 of
-   products for each image, which wait for memory, and whose narrow boxes of the same weights took longer. */
+   or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). 64 of
+   all products for each image: they wait for memory, and narrow boxes of the same weights took longer. */
 CKCI_FN int32_t ckci_tma_wide(const ckci_conv *c, int64_t red)
 {
     if (c->g > 1) {
@@ -19920,8 +19920,8 @@ CKCI_FN double ckci_pointwise_beside(const ckci_gpu_conv *k)
 #define CKCI_POINTWISE_BYTES 20
 #define CKCI_POINTWISE_BYTES_256 17
 
-/* Where behind `bytes` of weights in LDS, of `room`, numbers for each of `columns` go that the linear form adds;
-   0: it is not that form, or they have no room. */
+/* Where behind `bytes` of weights in LDS, of `room`, numbers for each of `columns` go that the linear form
+   adds; 0: it is not that form, or they have no room. */
 CKCI_FN int32_t ckci_point_added(const ckci_gpu_target *o, int64_t bytes, int64_t columns, int64_t room)
 {
     const int fits = o->form == CKCI_FORM_LINEAR && !o->scale && !o->shift && bytes + 4 * columns <= room;

@@ -1081,8 +1081,8 @@ static const block_case points[] = {
     {1, 1, 1, 248, 232, {1, 0, 0}, {9, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
 };
 
-/* The same with channels first: planes of fours and of eights, of several images inside a wave's; columns that
-   are no eights (bwd_data: reductions), and in parts. */
+/* The same with channels first: planes of fours and of eights, of several images inside a wave's; columns
+   that are no eights (bwd_data: reductions), and in parts. */
 static const block_case point_planes[] = {
     {2, 1, 3, 72, 40, {1, 1, 0}, {14, 14, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 2, 136, 96, {1, 0, 0}, {60, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},

@@ -537,8 +537,8 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
 }
 
 /* Channels of a box of fwd and bwd_data: 64, or 32 where those that there are not would be an eighth of all
-   or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). Always 64 of
-   products for each image, which wait for memory, and whose narrow boxes of the same weights took longer. */
+   or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). 64 of
+   all products for each image: they wait for memory, and narrow boxes of the same weights took longer. */
 CKCI_FN int32_t ckci_tma_wide(const ckci_conv *c, int64_t red)
 {
     if (c->g > 1) {

@@ -32,8 +32,8 @@ CKCI_FN double ckci_pointwise_beside(const ckci_gpu_conv *k)
 #define CKCI_POINTWISE_BYTES 20
 #define CKCI_POINTWISE_BYTES_256 17
 
-/* Where behind `bytes` of weights in LDS, of `room`, numbers for each of `columns` go that the linear form adds;
-   0: it is not that form, or they have no room. */
+/* Where behind `bytes` of weights in LDS, of `room`, numbers for each of `columns` go that the linear form
+   adds; 0: it is not that form, or they have no room. */
 CKCI_FN int32_t ckci_point_added(const ckci_gpu_target *o, int64_t bytes, int64_t columns, int64_t room)
 {
     const int fits = o->form == CKCI_FORM_LINEAR && !o->scale && !o->shift && bytes + 4 * columns <= room;

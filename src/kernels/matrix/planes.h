@@ -3,7 +3,8 @@
   The layers of >>k-matrix-pointwise with channels first: fwd and bwd_data of one tap whose tensors are planes
   of positions, each a multiple of four. Weights lie in LDS; waves load, for eight channels, four positions of
   a lane each, turn them in registers into the operands of four products, and store four positions of a
-  channel together (NVIDIA, planes of eights: eight). No position passes through LDS, and none is read twice where a block has all columns.
+  channel together (NVIDIA, planes of eights: eight). No position passes through LDS, and none is read twice
+  where a block has all columns.
       rows: fours of positions of all images     columns, reduction: as there
   Rows of the matrix unit are fours, product j of a row's j-th positions. Loads of neighbouring lanes are
   runs of 64 bytes or more. Several blocks share a unit, so that some load while others store.
