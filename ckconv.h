@@ -15329,6 +15329,25 @@ CKCI_FN int ckci_even_positions(const ckci_tensor *t, int64_t *pitch)
     return 1;
 }
 
+/* A tensor of the caller's, [1][n][channels][z][y][x], as one of images' products: [n][1][positions][1][1]
+   [channels]. Zero: positions do not lie `apart` each other. */
+CKCI_FN int ckci_image_tensor(const ckci_tensor *t, const ckci_conv *p, int64_t apart, ckci_tensor *image)
+{
+    int64_t next = apart, positions = 1;
+    int dense = 1;
+    for (int i = 5; i >= 3; i--) {
+        dense = dense && (p->input[i - 3] <= 1 || t->stride[i] == next);
+        next *= p->input[i - 3];
+        positions *= p->input[i - 3];
+    }
+    const int64_t len[6] = {p->n, 1, positions, 1, 1, t->len[2]};
+    const int64_t stride[6] = {t->stride[1], 0, apart, 0, 0, t->stride[2]};
+    *image = *t;
+    memcpy(image->len, len, sizeof len);
+    memcpy(image->stride, stride, sizeof stride);
+    return dense;
+}
+
 /* Everything that does not depend on the kernel. The caller has checked ckci_gpu_takes. */
 CKCI_FN void ckci_make_gpu_conv(const ckci_conv *p, ckci_gpu_conv *k)
 {
@@ -18774,25 +18793,6 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     k->by_split = ckci_make_divisor(best);
     k->by_work = ckci_make_divisor(tiles);
     m->l.grid = tiles * best;
-}
-
-/* A tensor of the caller's, [1][n][channels][z][y][x], as one of images' products: [n][1][positions][1][1]
-   [channels]. Zero: positions do not lie `apart` each other. */
-CKCI_FN int ckci_image_tensor(const ckci_tensor *t, const ckci_conv *p, int64_t apart, ckci_tensor *image)
-{
-    int64_t next = apart, positions = 1;
-    int dense = 1;
-    for (int i = 5; i >= 3; i--) {
-        dense = dense && (p->input[i - 3] <= 1 || t->stride[i] == next);
-        next *= p->input[i - 3];
-        positions *= p->input[i - 3];
-    }
-    const int64_t len[6] = {p->n, 1, positions, 1, 1, t->len[2]};
-    const int64_t stride[6] = {t->stride[1], 0, apart, 0, 0, t->stride[2]};
-    *image = *t;
-    memcpy(image->len, len, sizeof len);
-    memcpy(image->stride, stride, sizeof stride);
-    return dense;
 }
 
 /* 1x1 layers, channels first, are a product for each image: out = wei * in, din = wei' * dout, matrices of
