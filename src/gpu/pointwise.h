@@ -125,8 +125,9 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     ckci_set_target(&image, &k->o);
     k->o.across = 1;
     ckci_set_form(&k->o);
-    const int64_t pitch = ckci_ceil_div(k->red, 64) * 128, columns = ckci_ceil_div(k->columns, 32) * 32,
-                  steps = ckci_ceil_div(k->red, 32);
+    const int64_t pitch = ckci_ceil_div(k->red, 64) * 128,
+                  columns = ckci_max(ckci_ceil_div(k->columns, 32), 1) * 32,
+                  steps = ckci_max(ckci_ceil_div(k->red, 32), 1);
     if (k->o.form == CKCI_FORM_SINGLE || k->o.scale || k->o.shift || steps > u.steps ||
         ckci_saturating_mul(a->stride[2], 32 * u.steps) > INT32_MAX / 4) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
@@ -164,7 +165,7 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     l->lds = nvidia ? (int32_t)(width * (pitch + 4)) : 0;
     const double bytes =
         4 * (double)k->rows * ((double)k->red * 2 + (double)k->columns * (double)ckci_size(o->dtype));
-    const double rounds = (double)ckci_ceil_div(k->work, k->workers),
+    const double rounds = (double)ckci_ceil_div(k->work, ckci_max(k->workers, 1)),
                  products = rounds * (double)(width / 32 * steps) * CKCI_PLANES_PRODUCTS,
                  memory = ckci_cost_bytes(device, bytes, CKCI_PLANES_BYTES(room)),
                  matrix = ckci_cost_matrix(device, products);
