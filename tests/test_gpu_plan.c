@@ -275,17 +275,22 @@ static void test_channels_first(void)
         int64_t k, c, filter, input;
         const char *kernels[5];
     } rows[] = {
-        {"sm_90", CKCONV_FWD, 256, 64, 1, 56, {"matrix_tma_back"}},
-        {"sm_80", CKCONV_FWD, 24, 40, 1, 56, {"matrix_back"}},
-        {"gfx942", CKCONV_FWD, 256, 64, 1, 56, {"move_turn", "matrix_wide"}},
-        {"gfx1100", CKCONV_FWD, 256, 64, 1, 56, {"move_turn", "matrix_gather"}},
+        {"sm_90", CKCONV_FWD, 256, 160, 1, 56, {"matrix_tma_back"}},
+        {"sm_80", CKCONV_FWD, 24, 160, 1, 56, {"matrix_back"}},
+        {"gfx942", CKCONV_FWD, 256, 160, 1, 56, {"move_turn", "matrix_wide"}},
+        {"gfx1100", CKCONV_FWD, 256, 160, 1, 56, {"move_turn", "matrix_gather"}},
+        /* few channels past weights in LDS, planes of fours, too */
+        {"sm_90", CKCONV_FWD, 24, 40, 1, 56, {"matrix_planes_64"}},
+        {"gfx942", CKCONV_FWD, 24, 40, 1, 14, {"matrix_planes_64"}},
+        {"gfx1100", CKCONV_BWD_DATA, 32, 40, 1, 14, {"matrix_planes_32"}},
         {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 56, {"move_turn", "matrix_tma_back"}}, /* weights */
         {"sm_90", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
         {"gfx942", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
         /* more than 2^30 elements: not as images, but on the matrix unit */
-        {"sm_90", CKCONV_FWD, 64, 64, 1, 640, {"move_turn", "matrix_tma_gather", "move_turn"}},
-        {"sm_90", CKCONV_BWD_DATA, 64, 64, 1, 640, {"move_turn", "matrix_", "move_turn"}},
-        {"gfx942", CKCONV_FWD, 64, 64, 1, 640, {"move_turn", "matrix_gather", "move_turn"}},
+        {"sm_90", CKCONV_FWD, 64, 64, 1, 640, {"matrix_planes_64"}},
+        {"sm_90", CKCONV_FWD, 64, 136, 1, 640, {"move_turn", "matrix_tma_gather", "move_turn"}},
+        {"sm_90", CKCONV_BWD_DATA, 136, 64, 1, 640, {"move_turn", "matrix_", "move_turn"}},
+        {"gfx942", CKCONV_FWD, 64, 136, 1, 640, {"move_turn", "matrix_gather", "move_turn"}},
         {"sm_90", CKCONV_FWD, 256, 64, 1, 57, {"move_turn", "matrix_tma_gather", "move_turn"}},
         {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 57, {"move_turn", "matrix_", "move_turn"}},
         {"sm_90",

@@ -138,7 +138,11 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     const int64_t room = steps <= 2 ? steps : 4, waves = CKCI_PLANES_THREADS(room) / u.wave,
                   units = (int64_t)ckci_units(device) *
                           (nvidia ? CKCI_PLANES_BLOCKS(room) : 512 / CKCI_PLANES_THREADS(room));
-    const int64_t most = CKCI_PLANES_LDS(nvidia, room) / (pitch + 4) / 32 * 32;
+    const int64_t lds = CKCI_PLANES_LDS(nvidia, room), most = lds / (pitch + 4) / 32 * 32;
+    if (lds > device->lds_bytes) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "pointwise needs %d bytes of LDS for planes, %s has %d",
+                         (int)lds, device->arch, (int)device->lds_bytes);
+    }
     k->rows = (int32_t)(p->n * space / 4);
     k->work = (int32_t)ckci_ceil_div(k->rows, u.fours);
     /* parts of the columns, where LDS does not hold all, or there are fewer fours than waves */
@@ -161,7 +165,7 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     k->as.point.by_fours = ckci_make_divisor(space / 4);
     k->workers = (int32_t)(blocks * waves);
     l->grid = blocks * parts;
-    k->as.point.added = ckci_point_added(&k->o, width * pitch, width, CKCI_PLANES_LDS(nvidia, room));
+    k->as.point.added = ckci_point_added(&k->o, width * pitch, width, lds);
     l->lds = nvidia ? (int32_t)(width * (pitch + 4)) : 0;
     const double bytes =
         4 * (double)k->rows * ((double)k->red * 2 + (double)k->columns * (double)ckci_size(o->dtype));
