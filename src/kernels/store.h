@@ -71,19 +71,16 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
     *(ckci_k_uint4 *)p = packed;
 }
 
-/* Four neighbouring finished values of f32, f16 or bf16, aligned together. */
-CKCI_K_FN void ckci_k_store4(int32_t dtype, unsigned char *p, const float (&v)[4])
+/* Four of f32, f16 or bf16, as their bits. */
+CKCI_K_FN void ckci_k_store4(int32_t dtype, unsigned char *p, const ckci_k_uint4 &v)
 {
     p = ckci_k_global(p);
     if (dtype == CKCONV_F32) {
-        const ckci_k_uint4 all = {ckci_k_bits(v[0]), ckci_k_bits(v[1]), ckci_k_bits(v[2]), ckci_k_bits(v[3])};
-        *(ckci_k_uint4 *)p = all;
-        return;
+        *(ckci_k_uint4 *)p = v;
+    } else {
+        const ckci_k_uint2 packed = {ckci_k_two(dtype, v.x, v.y), ckci_k_two(dtype, v.z, v.w)};
+        *(ckci_k_uint2 *)p = packed;
     }
-    ckci_k_uint2 packed;
-    packed.x = ckci_k_two(dtype, ckci_k_bits(v[0]), ckci_k_bits(v[1]));
-    packed.y = ckci_k_two(dtype, ckci_k_bits(v[2]), ckci_k_bits(v[3]));
-    *(ckci_k_uint2 *)p = packed;
 }
 
 /* The numbers that words hold. */

@@ -219,7 +219,7 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
                 if constexpr (TWO == 2) {
                     ckci_k_store8(o.t.dtype, to + i * step, x);
                 } else {
-                    ckci_k_store4(o.t.dtype, to + i * step, x);
+                    ckci_k_store4(o.t.dtype, to + i * step, *(const ckci_k_uint4 *)x);
                 }
             }
         }

@@ -868,7 +868,7 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
         if constexpr (F::SUMS_WIDE == 4 && ckci_k_is_float<number>::YES) {
             if (p.o_vec && !p.o.partial && p.columns % 4 == 0) { /* dwei is dense in the order of the sums */
                 const int64_t at = ((int64_t)group * p.rows + row) * p.columns + column;
-                ckci_k_store_four(p.o.t.dtype, p.o.t.p, at, *(const ckci_k_uint4 *)v);
+                ckci_k_store4(p.o.t.dtype, p.o.t.p + at * ckci_k_size(p.o.t.dtype), *(const ckci_k_uint4 *)v);
                 return;
             }
         }

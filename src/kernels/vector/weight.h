@@ -7,6 +7,7 @@
 */
 #pragma once
 #include "kernels/bias.h"
+#include "kernels/store.h"
 
 template <class T, int S, int KT, int THREADS> struct ckci_k_weight_a {
     const ckci_gpu_conv &p;
@@ -176,18 +177,6 @@ template <int KT> struct ckci_k_resident<ckci_k_weight<float, 128, KT, 256>> {
     enum { BLOCKS = 2 };
 };
 
-/* Four neighbouring weights of f32, f16 or bf16 from number e of p on, aligned together. */
-CKCI_K_FN void ckci_k_store_four(int32_t dtype, unsigned char *p, int64_t e, const ckci_k_uint4 &sum)
-{
-    p = ckci_k_global(p);
-    if (dtype == CKCONV_F32) {
-        *(ckci_k_uint4 *)(p + 4 * e) = sum;
-    } else {
-        const ckci_k_uint2 out = {ckci_k_two(dtype, sum.x, sum.y), ckci_k_two(dtype, sum.z, sum.w)};
-        *(ckci_k_uint2 *)(p + 2 * e) = out;
-    }
-}
-
 template <class T> struct ckci_k_is_float {
     enum { YES = 0 };
 };
@@ -292,7 +281,7 @@ template <class T> struct ckci_k_reduce {
         whole.finish(sum);
         const ckci_k_uint4 bits = {ckci_k_bits(sum[0]), ckci_k_bits(sum[1]), ckci_k_bits(sum[2]),
                                    ckci_k_bits(sum[3])};
-        ckci_k_store_four(p.o.t.dtype, p.o.t.p, e, bits);
+        ckci_k_store4(p.o.t.dtype, p.o.t.p + e * ckci_k_size(p.o.t.dtype), bits);
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
