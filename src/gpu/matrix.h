@@ -539,20 +539,18 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
 /* Channels of a box of fwd and bwd_data: 64, or 32 where those that there are not would be an eighth of all
    or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). 64 of
    all products for each image: they wait for memory, and narrow boxes of the same weights took longer. */
-CKCI_FN int32_t ckci_tma_wide(const ckci_conv *c, int64_t red)
+CKCI_FN int32_t ckci_tma_wide(const ckci_gpu_conv *k)
 {
-    if (c->g > 1) {
-        return 64;
-    }
-    const int64_t all = ckci_ceil_div(red, 64) * 64, less = all - ckci_ceil_div(red, 32) * 32;
-    return red <= 16 ? 16 : 8 * less >= all ? 32 : 64;
+    const int64_t red = k->red, all = ckci_ceil_div(red, 64) * 64, less = all - ckci_ceil_div(red, 32) * 32;
+    return k->o.across ? 64 : red <= 16 ? 16 : 8 * less >= all ? 32 : 64;
 }
 
 /* Places of the reduction, those with them. */
-CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, int64_t red)
+CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, const ckci_gpu_conv *k)
 {
-    const int32_t wide = ckci_tma_wide(c, red);
-    return ckci_saturating_mul(c->filter[0] * c->filter[1] * c->filter[2], ckci_ceil_div(red, wide) * wide);
+    const int32_t wide = ckci_tma_wide(k);
+    return ckci_saturating_mul(c->filter[0] * c->filter[1] * c->filter[2],
+                               ckci_ceil_div(k->red, wide) * wide);
 }
 
 /* Nanoseconds that the TMA takes for a row of a box, be it of 128 bytes or of 32 (H200). */
@@ -567,8 +565,7 @@ CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
     const ckci_gpu_conv *k = &m->l.a.conv;
     const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
     const double rows = (double)t->rows + (double)ckci_min(t->columns, k->columns),
-                 brings =
-                     c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(c, k->red) * CKCI_TMA_ROW_NS;
+                 brings = c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(k) * CKCI_TMA_ROW_NS;
     return (products > brings ? products : brings) * ckci_device_rates(device, m->type).matrix;
 }
 
@@ -1000,7 +997,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
-    const int64_t steps = ckci_ceil_div(ckci_tma_places(c, red), CKCI_TMA_BOX);
+    const int64_t steps = ckci_ceil_div(ckci_tma_places(c, k), CKCI_TMA_BOX);
     const double places = tma ? 64. * (double)steps : ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, m, m->l.grid, places);
     ckci_matrix_parts(device, m, places, limit, ws, cost);

@@ -94,7 +94,7 @@ CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b
 CKCI_FN int64_t ckci_tma_steps(const ckci_conv *c, const ckci_gpu_conv *k)
 {
     if (c->op != CKCONV_BWD_WEIGHT) {
-        return ckci_ceil_div(ckci_tma_places(c, k->red), CKCI_TMA_BOX);
+        return ckci_ceil_div(ckci_tma_places(c, k), CKCI_TMA_BOX);
     }
     return ckci_ceil_div(c->n * c->output[0] * c->output[1] * c->output[2], CKCI_TMA_BOX);
 }
@@ -179,7 +179,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         t->box[i].wide = CKCI_TMA_BOX;
     }
     if (!weight) {
-        const int32_t wide = ckci_tma_wide(c, k->red);
+        const int32_t wide = ckci_tma_wide(k);
         t->box[0].wide = wide;
         t->subs = CKCI_TMA_BOX / wide;
         if (across) {
