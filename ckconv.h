@@ -3460,14 +3460,11 @@ enum { CKCI_NARROW_LDS = 55296 };
 #define CKCI_POINTWISE_LDS(NVIDIA) ((NVIDIA) ? 49152 : 32768)
 /* And tiles of positions that a wave takes at a time, of so many steps of 32 channels. */
 #define CKCI_POINTWISE_TILES(STEPS) ((STEPS) == 1 ? 2 : 1)
-/* planes of up to STEPS times 32 channels: likewise, threads of a block, and blocks on a unit (NVIDIA). 32s
-   of channels that stay in the registers of a wave of so many threads, of a unit that so many chunks of a
-   lane feed: NVIDIA and RDNA 4; RDNA 3 and CDNA. */
+/* planes of up to STEPS times 32 channels: likewise, threads of a block, and blocks on a unit (NVIDIA). */
 #define CKCI_PLANES_LDS(NVIDIA, STEPS)                                                                       \
     ((NVIDIA) ? ((STEPS) > 2 ? 98304 : (STEPS) > 1 ? 65536 : 49152) : (STEPS) > 2 ? 32768 : 16384)
 #define CKCI_PLANES_THREADS(STEPS) ((STEPS) > 2 ? 256 : 128)
 #define CKCI_PLANES_BLOCKS(STEPS) ((STEPS) > 2 ? 1 : 3)
-#define CKCI_PLANES_STEPS(WAVE, LOADS) ((WAVE) == 64 || (LOADS) == 4 ? 2 : 4)
 /* pixel: rows of a block. */
 enum { CKCI_PIXEL_ROWS = 4 };
 
@@ -18467,20 +18464,18 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
 /* Channels of a box of fwd and bwd_data: 64, or 32 where those that there are not would be an eighth of all
    or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). 64 of
    all products for each image: they wait for memory, and narrow boxes of the same weights took longer. */
-CKCI_FN int32_t ckci_tma_wide(const ckci_conv *c, int64_t red)
+CKCI_FN int32_t ckci_tma_wide(const ckci_gpu_conv *k)
 {
-    if (c->g > 1) {
-        return 64;
-    }
-    const int64_t all = ckci_ceil_div(red, 64) * 64, less = all - ckci_ceil_div(red, 32) * 32;
-    return red <= 16 ? 16 : 8 * less >= all ? 32 : 64;
+    const int64_t red = k->red, all = ckci_ceil_div(red, 64) * 64, less = all - ckci_ceil_div(red, 32) * 32;
+    return k->o.across ? 64 : red <= 16 ? 16 : 8 * less >= all ? 32 : 64;
 }
 
 /* Places of the reduction, those with them. */
-CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, int64_t red)
+CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, const ckci_gpu_conv *k)
 {
-    const int32_t wide = ckci_tma_wide(c, red);
-    return ckci_saturating_mul(c->filter[0] * c->filter[1] * c->filter[2], ckci_ceil_div(red, wide) * wide);
+    const int32_t wide = ckci_tma_wide(k);
+    return ckci_saturating_mul(c->filter[0] * c->filter[1] * c->filter[2],
+                               ckci_ceil_div(k->red, wide) * wide);
 }
 
 /* Nanoseconds that the TMA takes for a row of a box, be it of 128 bytes or of 32 (H200). */
@@ -18495,8 +18490,7 @@ CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
     const ckci_gpu_conv *k = &m->l.a.conv;
     const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
     const double rows = (double)t->rows + (double)ckci_min(t->columns, k->columns),
-                 brings =
-                     c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(c, k->red) * CKCI_TMA_ROW_NS;
+                 brings = c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(k) * CKCI_TMA_ROW_NS;
     return (products > brings ? products : brings) * ckci_device_rates(device, m->type).matrix;
 }
 
@@ -18928,7 +18922,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     }
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
-    const int64_t steps = ckci_ceil_div(ckci_tma_places(c, red), CKCI_TMA_BOX);
+    const int64_t steps = ckci_ceil_div(ckci_tma_places(c, k), CKCI_TMA_BOX);
     const double places = tma ? 64. * (double)steps : ckci_reduction(k, (double)red);
     *cost = ckci_matrix_cost(device, m, m->l.grid, places);
     ckci_matrix_parts(device, m, places, limit, ws, cost);
@@ -19962,14 +19956,22 @@ typedef struct ckci_planes_unit {
 
 CKCI_FN ckci_planes_unit ckci_find_planes_unit(const ckconv_device *device, ckconv_family family)
 {
-    const int mfma = family == CKCONV_FAMILY_MFMA, twice = ckci_matrix_unit(device) == CKCI_UNIT_RDNA3;
-    ckci_planes_unit u = {mfma ? 32 : 16, mfma ? 64 : 32, CKCI_PLANES_STEPS(mfma ? 64 : 32, twice ? 4 : 2)};
+    const int mfma = family == CKCONV_FAMILY_MFMA, few = mfma || ckci_matrix_unit(device) == CKCI_UNIT_RDNA3;
+    const ckci_planes_unit u = {mfma ? 32 : 16, mfma ? 64 : 32, few ? 2 : 4};
     return u;
 }
 
+/* Are `count` neighbouring positions of t's planes one aligned load or store, wherever a plane begins? */
+CKCI_FN int ckci_planes_aligned(const ckci_conv *p, const ckci_tensor *t, int64_t count)
+{
+    return p->input[0] * p->input[1] * p->input[2] % count == 0 && t->stride[2] % count == 0 &&
+           (p->n <= 1 || t->stride[1] % count == 0) &&
+           (uintptr_t)t->p % ((size_t)count * ckci_size(t->dtype)) == 0;
+}
+
 /* Nanoseconds of a run of planes (H200, 114 layers and passes): until the first positions come (more than 64
-   channels: the second), each time that waves take fours, and 32 columns of 32 places of theirs. Bytes that a
-   unit moves in one, of up to 32 channels, 64, and more. */
+   channels: one block has a unit, and nothing fills its waits); each time that waves take fours; 32 columns
+   of 32 places of theirs. Bytes that a unit moves in one, of up to 32 channels, 64, and more. */
 #define CKCI_PLANES_START(STEPS) ((STEPS) > 2 ? 11000 : 6300)
 #define CKCI_PLANES_ROUND 1300
 #define CKCI_PLANES_PRODUCTS 626
@@ -20002,9 +20004,7 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     for (int i = 0; i < p->num_d; i++) {
         fits = fits && ckci_image_tensor(&p->d[i], p, p->d[i].stride[5], &image.d[i]);
     }
-    fits = fits && space % 4 == 0 && (uintptr_t)a->p % 8 == 0 && a->stride[2] % 4 == 0 &&
-           o->stride[2] % 4 == 0 && (p->n <= 1 || (a->stride[1] % 4 == 0 && o->stride[1] % 4 == 0)) &&
-           (uintptr_t)o->p % (4 * ckci_size(o->dtype)) == 0;
+    fits = fits && ckci_planes_aligned(p, a, 4) && ckci_planes_aligned(p, o, 4);
     if (!fits) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "pointwise reads and writes eight channels together, or four positions of planes");
@@ -20044,10 +20044,7 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     k->as.point.pitch = (int32_t)pitch;
     k->as.point.width = (int32_t)width;
     k->as.point.fours = (int32_t)(space / 4);
-    k->as.point.eights = space % 8 == 0 && (uintptr_t)a->p % 16 == 0 && a->stride[2] % 8 == 0 &&
-                         o->stride[2] % 8 == 0 &&
-                         (p->n <= 1 || (a->stride[1] % 8 == 0 && o->stride[1] % 8 == 0)) &&
-                         (uintptr_t)o->p % (8 * ckci_size(o->dtype)) == 0;
+    k->as.point.eights = ckci_planes_aligned(p, a, 8) && ckci_planes_aligned(p, o, 8);
     k->as.point.by_chunks = ckci_make_divisor(pitch / 16);
     k->as.point.by_parts = ckci_make_divisor(parts);
     k->as.point.by_fours = ckci_make_divisor(space / 4);
@@ -20257,7 +20254,7 @@ CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b
 CKCI_FN int64_t ckci_tma_steps(const ckci_conv *c, const ckci_gpu_conv *k)
 {
     if (c->op != CKCONV_BWD_WEIGHT) {
-        return ckci_ceil_div(ckci_tma_places(c, k->red), CKCI_TMA_BOX);
+        return ckci_ceil_div(ckci_tma_places(c, k), CKCI_TMA_BOX);
     }
     return ckci_ceil_div(c->n * c->output[0] * c->output[1] * c->output[2], CKCI_TMA_BOX);
 }
@@ -20342,7 +20339,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         t->box[i].wide = CKCI_TMA_BOX;
     }
     if (!weight) {
-        const int32_t wide = ckci_tma_wide(c, k->red);
+        const int32_t wide = ckci_tma_wide(k);
         t->box[0].wide = wide;
         t->subs = CKCI_TMA_BOX / wide;
         if (across) {
@@ -26398,7 +26395,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_PLANES_PRODUCTS
 #undef CKCI_PLANES_ROUND
 #undef CKCI_PLANES_START
-#undef CKCI_PLANES_STEPS
 #undef CKCI_PLANES_THREADS
 #undef CKCI_POINTWISE_BESIDE
 #undef CKCI_POINTWISE_BYTES

@@ -1708,19 +1708,16 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
     *(ckci_k_uint4 *)p = packed;
 }
 
-/* Four neighbouring finished values of f32, f16 or bf16, aligned together. */
-CKCI_K_FN void ckci_k_store4(int32_t dtype, unsigned char *p, const float (&v)[4])
+/* Four of f32, f16 or bf16, as their bits. */
+CKCI_K_FN void ckci_k_store4(int32_t dtype, unsigned char *p, const ckci_k_uint4 &v)
 {
     p = ckci_k_global(p);
     if (dtype == CKCONV_F32) {
-        const ckci_k_uint4 all = {ckci_k_bits(v[0]), ckci_k_bits(v[1]), ckci_k_bits(v[2]), ckci_k_bits(v[3])};
-        *(ckci_k_uint4 *)p = all;
-        return;
+        *(ckci_k_uint4 *)p = v;
+    } else {
+        const ckci_k_uint2 packed = {ckci_k_two(dtype, v.x, v.y), ckci_k_two(dtype, v.z, v.w)};
+        *(ckci_k_uint2 *)p = packed;
     }
-    ckci_k_uint2 packed;
-    packed.x = ckci_k_two(dtype, ckci_k_bits(v[0]), ckci_k_bits(v[1]));
-    packed.y = ckci_k_two(dtype, ckci_k_bits(v[2]), ckci_k_bits(v[3]));
-    *(ckci_k_uint2 *)p = packed;
 }
 
 /* The numbers that words hold. */
@@ -3030,18 +3027,6 @@ template <int KT> struct ckci_k_resident<ckci_k_weight<float, 128, KT, 256>> {
     enum { BLOCKS = 2 };
 };
 
-/* Four neighbouring weights of f32, f16 or bf16 from number e of p on, aligned together. */
-CKCI_K_FN void ckci_k_store_four(int32_t dtype, unsigned char *p, int64_t e, const ckci_k_uint4 &sum)
-{
-    p = ckci_k_global(p);
-    if (dtype == CKCONV_F32) {
-        *(ckci_k_uint4 *)(p + 4 * e) = sum;
-    } else {
-        const ckci_k_uint2 out = {ckci_k_two(dtype, sum.x, sum.y), ckci_k_two(dtype, sum.z, sum.w)};
-        *(ckci_k_uint2 *)(p + 2 * e) = out;
-    }
-}
-
 template <class T> struct ckci_k_is_float {
     enum { YES = 0 };
 };
@@ -3146,7 +3131,7 @@ template <class T> struct ckci_k_reduce {
         whole.finish(sum);
         const ckci_k_uint4 bits = {ckci_k_bits(sum[0]), ckci_k_bits(sum[1]), ckci_k_bits(sum[2]),
                                    ckci_k_bits(sum[3])};
-        ckci_k_store_four(p.o.t.dtype, p.o.t.p, e, bits);
+        ckci_k_store4(p.o.t.dtype, p.o.t.p + e * ckci_k_size(p.o.t.dtype), bits);
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
@@ -7161,7 +7146,7 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
         if constexpr (F::SUMS_WIDE == 4 && ckci_k_is_float<number>::YES) {
             if (p.o_vec && !p.o.partial && p.columns % 4 == 0) { /* dwei is dense in the order of the sums */
                 const int64_t at = ((int64_t)group * p.rows + row) * p.columns + column;
-                ckci_k_store_four(p.o.t.dtype, p.o.t.p, at, *(const ckci_k_uint4 *)v);
+                ckci_k_store4(p.o.t.dtype, p.o.t.p + at * ckci_k_size(p.o.t.dtype), *(const ckci_k_uint4 *)v);
                 return;
             }
         }
@@ -12296,16 +12281,15 @@ template <int STEPS> struct ckci_k_together<ckci_k_matrix_pointwise<STEPS>> {
   Rows of the matrix unit are fours, product j of a row's j-th positions. Loads of neighbouring lanes are
   runs of 64 bytes or more. Several blocks share a unit, so that some load while others store.
 */
-/* Up to MOST times 32 channels, or as many as a unit has registers for; blocks of so many threads. */
-template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_weights<U::NVIDIA, THREADS> {
+/* Up to STEPS times 32 channels; blocks of so many threads. */
+template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_weights<U::NVIDIA, THREADS> {
     typedef ckci_k_point_weights<U::NVIDIA, THREADS> held;
     enum {
-        STEPS = MOST < CKCI_PLANES_STEPS(U::WAVE, U::LOADS) ? MOST : CKCI_PLANES_STEPS(U::WAVE, U::LOADS),
         WAVES = THREADS / U::WAVE,
         AHEAD = !U::NVIDIA && STEPS * U::LOADS <= 2 /* the next fours come while these are multiplied */
     };
     struct lds {
-        alignas(16) unsigned char weights[CKCI_PLANES_LDS(U::NVIDIA, MOST)];
+        alignas(16) unsigned char weights[CKCI_PLANES_LDS(U::NVIDIA, STEPS)];
     };
 
     /* The four of a row: NVIDIA: a lane's two rows are neighbours. */
@@ -12378,6 +12362,7 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
             return all;
         }
     };
+
     /* Operands of all products, turned once for all columns. */
     struct operands {
         ckci_k_uint4 v[STEPS][4][U::LOADS];
@@ -12502,7 +12487,7 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
                 if constexpr (TWO == 2) {
                     ckci_k_store8(o.t.dtype, to + i * step, x);
                 } else {
-                    ckci_k_store4(o.t.dtype, to + i * step, x);
+                    ckci_k_store4(o.t.dtype, to + i * step, *(const ckci_k_uint4 *)x);
                 }
             }
         }
@@ -12539,6 +12524,13 @@ struct ckci_k_matrix_planes : ckci_k_by_unit<ckci_k_planes<ckci_k_point_mfma, ST
                                              ckci_k_planes<ckci_k_point_wmma<11>, STEPS, THREADS>,
                                              ckci_k_planes<ckci_k_point_wmma<12>, STEPS, THREADS>,
                                              ckci_k_planes<ckci_k_point_mma, STEPS, THREADS>> {
+};
+
+/* CDNA and RDNA 3 have no registers for more than 64 channels (ckci_find_planes_unit). */
+template <int THREADS>
+struct ckci_k_matrix_planes<4, THREADS>
+    : ckci_k_by_unit<ckci_k_nothing, ckci_k_nothing, ckci_k_planes<ckci_k_point_wmma<12>, 4, THREADS>,
+                     ckci_k_planes<ckci_k_point_mma, 4, THREADS>> {
 };
 
 template <int STEPS, int THREADS> struct ckci_k_resident<ckci_k_matrix_planes<STEPS, THREADS>> {

@@ -388,14 +388,11 @@ enum { CKCI_NARROW_LDS = 55296 };
 #define CKCI_POINTWISE_LDS(NVIDIA) ((NVIDIA) ? 49152 : 32768)
 /* And tiles of positions that a wave takes at a time, of so many steps of 32 channels. */
 #define CKCI_POINTWISE_TILES(STEPS) ((STEPS) == 1 ? 2 : 1)
-/* planes of up to STEPS times 32 channels: likewise, threads of a block, and blocks on a unit (NVIDIA). 32s
-   of channels that stay in the registers of a wave of so many threads, of a unit that so many chunks of a
-   lane feed: NVIDIA and RDNA 4; RDNA 3 and CDNA. */
+/* planes of up to STEPS times 32 channels: likewise, threads of a block, and blocks on a unit (NVIDIA). */
 #define CKCI_PLANES_LDS(NVIDIA, STEPS)                                                                       \
     ((NVIDIA) ? ((STEPS) > 2 ? 98304 : (STEPS) > 1 ? 65536 : 49152) : (STEPS) > 2 ? 32768 : 16384)
 #define CKCI_PLANES_THREADS(STEPS) ((STEPS) > 2 ? 256 : 128)
 #define CKCI_PLANES_BLOCKS(STEPS) ((STEPS) > 2 ? 1 : 3)
-#define CKCI_PLANES_STEPS(WAVE, LOADS) ((WAVE) == 64 || (LOADS) == 4 ? 2 : 4)
 /* pixel: rows of a block. */
 enum { CKCI_PIXEL_ROWS = 4 };
 

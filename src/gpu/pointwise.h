@@ -74,8 +74,8 @@ typedef struct ckci_planes_unit {
 
 CKCI_FN ckci_planes_unit ckci_find_planes_unit(const ckconv_device *device, ckconv_family family)
 {
-    const int mfma = family == CKCONV_FAMILY_MFMA, twice = ckci_matrix_unit(device) == CKCI_UNIT_RDNA3;
-    ckci_planes_unit u = {mfma ? 32 : 16, mfma ? 64 : 32, CKCI_PLANES_STEPS(mfma ? 64 : 32, twice ? 4 : 2)};
+    const int mfma = family == CKCONV_FAMILY_MFMA, few = mfma || ckci_matrix_unit(device) == CKCI_UNIT_RDNA3;
+    const ckci_planes_unit u = {mfma ? 32 : 16, mfma ? 64 : 32, few ? 2 : 4};
     return u;
 }
 

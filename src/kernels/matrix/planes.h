@@ -13,16 +13,15 @@
 #include "kernels/chunks.h"
 #include "kernels/matrix/pointwise.h"
 
-/* Up to MOST times 32 channels, or as many as a unit has registers for; blocks of so many threads. */
-template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_weights<U::NVIDIA, THREADS> {
+/* Up to STEPS times 32 channels; blocks of so many threads. */
+template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_weights<U::NVIDIA, THREADS> {
     typedef ckci_k_point_weights<U::NVIDIA, THREADS> held;
     enum {
-        STEPS = MOST < CKCI_PLANES_STEPS(U::WAVE, U::LOADS) ? MOST : CKCI_PLANES_STEPS(U::WAVE, U::LOADS),
         WAVES = THREADS / U::WAVE,
         AHEAD = !U::NVIDIA && STEPS * U::LOADS <= 2 /* the next fours come while these are multiplied */
     };
     struct lds {
-        alignas(16) unsigned char weights[CKCI_PLANES_LDS(U::NVIDIA, MOST)];
+        alignas(16) unsigned char weights[CKCI_PLANES_LDS(U::NVIDIA, STEPS)];
     };
 
     /* The four of a row: NVIDIA: a lane's two rows are neighbours. */
@@ -95,6 +94,7 @@ template <class U, int MOST, int THREADS> struct ckci_k_planes : ckci_k_point_we
             return all;
         }
     };
+
     /* Operands of all products, turned once for all columns. */
     struct operands {
         ckci_k_uint4 v[STEPS][4][U::LOADS];
@@ -256,6 +256,13 @@ struct ckci_k_matrix_planes : ckci_k_by_unit<ckci_k_planes<ckci_k_point_mfma, ST
                                              ckci_k_planes<ckci_k_point_wmma<11>, STEPS, THREADS>,
                                              ckci_k_planes<ckci_k_point_wmma<12>, STEPS, THREADS>,
                                              ckci_k_planes<ckci_k_point_mma, STEPS, THREADS>> {
+};
+
+/* CDNA and RDNA 3 have no registers for more than 64 channels (ckci_find_planes_unit). */
+template <int THREADS>
+struct ckci_k_matrix_planes<4, THREADS>
+    : ckci_k_by_unit<ckci_k_nothing, ckci_k_nothing, ckci_k_planes<ckci_k_point_wmma<12>, 4, THREADS>,
+                     ckci_k_planes<ckci_k_point_mma, 4, THREADS>> {
 };
 
 template <int STEPS, int THREADS> struct ckci_k_resident<ckci_k_matrix_planes<STEPS, THREADS>> {
