@@ -3403,7 +3403,8 @@ typedef struct ckci_gpu_box {
    when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
-    /* rows' operand, columns', what is written (rank 0: by threads; stride[1]: from row to row) */
+    /* rows' operand, columns', what is written (rank 0: by threads; stride[1]: from row to row; of planes:
+       strides of images and channels, rows: positions of a store) */
     ckci_gpu_box box[3];
     int32_t tiles, workers; /* tiles of one part; blocks that take those of all parts in turns */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
@@ -3420,7 +3421,8 @@ typedef struct ckci_gpu_tma {
     int32_t turned;       /* taps of weights are in the opposite order */
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     int32_t images;       /* products, whose tiles follow each other */
-    ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
+    int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
+    ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
     alignas(64) uint64_t map[3][16];
@@ -3693,7 +3695,13 @@ typedef struct ckci_gpu_move {
     int64_t load_step;     /* bytes between rows of src */
     ckci_divisor by_load, by_store;
     ckci_divisor blocks[6]; /* along each dimension */
+    int32_t first;          /* the launch's first block that moves it */
 } ckci_gpu_move;
+
+/* One tensor, or two that are turned side by side: job[1].first is where the second one's blocks begin. */
+typedef struct ckci_gpu_moves {
+    ckci_gpu_move job[2];
+} ckci_gpu_moves;
 
 /* The matrix unit of a GPU: CKCI_UNIT_... */
 CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
@@ -4040,10 +4048,10 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(pack_turn, PACK, 2, ckci_gpu_pack, 256, ckci_k_pack_turn)                                              \
     X(move, MOVE, 1, ckci_gpu_move, 256, ckci_k_move)                                                        \
     X(move_copy, MOVE, 1, ckci_gpu_move, 256, ckci_k_move_copy)                                              \
-    X(move_turn_1, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<1, false>)                                  \
-    X(move_turn_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, false>)                                  \
-    X(move_turn_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, false>)                                  \
-    X(move_turn_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, false>)                                  \
+    X(move_turn_1, MOVE, 4, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<1, false>>)                   \
+    X(move_turn_2, MOVE, 3, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<2, false>>)                   \
+    X(move_turn_4, MOVE, 4, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<4, false>>)                   \
+    X(move_turn_8, MOVE, 2, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<8, false>>)                   \
     X(move_convert_1, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                \
     X(move_convert_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                \
     X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
@@ -4099,6 +4107,7 @@ enum {
     CKCI_ARGS_ckci_gpu_pair,
     CKCI_ARGS_ckci_gpu_norm,
     CKCI_ARGS_ckci_gpu_move,
+    CKCI_ARGS_ckci_gpu_moves,
     CKCI_ARGS_ckci_gpu_bias
 };
 
@@ -4120,6 +4129,7 @@ typedef struct ckci_launch {
         ckci_gpu_pair pair;
         ckci_gpu_norm norm;
         ckci_gpu_move move;
+        ckci_gpu_moves moves; /* begins with move */
         ckci_gpu_bias bias;
     } a;
 } ckci_launch;
@@ -15458,7 +15468,7 @@ CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_
 CKCI_FN int ckci_packs(const ckci_launch *l)
 {
     return l->takes == CKCI_ARGS_ckci_gpu_pack || l->takes == CKCI_ARGS_ckci_gpu_pack_data ||
-           l->takes == CKCI_ARGS_ckci_gpu_move;
+           l->takes == CKCI_ARGS_ckci_gpu_move || l->takes == CKCI_ARGS_ckci_gpu_moves;
 }
 
 /* Does it write o of an argument struct ckci_gpu_conv or ckci_gpu_depth? Then the epilogue of mid may be put
@@ -16274,7 +16284,8 @@ CKCI_FN ckconv_status ckci_make_move(const ckconv_device *device, const ckci_ten
     ckci_gpu_move *k = &l->a.move;
     int64_t all[6], steps[2][6], len[6], step[2][6];
     int x = -1, y = -1, dense = -1, order[6], count = 2;
-    memset(k, 0, sizeof *k);
+    memset(&l->a.moves, 0, sizeof l->a.moves);
+    l->a.moves.job[1].first = INT32_MAX;
     k->src = src->p;
     k->dst = dst->p;
     k->from = src->dtype;
@@ -16332,6 +16343,21 @@ CKCI_FN ckconv_status ckci_make_move(const ckconv_device *device, const ckci_ten
         k->blocks[i] = ckci_make_divisor(len[i]);
     }
     return CKCONV_OK;
+}
+
+/* *l moves what `more` does, too, where both are turned by the same kernel; neither reads what the other
+   writes. */
+CKCI_FN int ckci_join_moves(ckci_launch *l, const ckci_launch *more)
+{
+    ckci_gpu_move *second = &l->a.moves.job[1];
+    if (l->takes != CKCI_ARGS_ckci_gpu_moves || l->kernel != more->kernel || second->first != INT32_MAX ||
+        l->grid + more->grid >= INT32_MAX) {
+        return 0;
+    }
+    *second = more->a.move;
+    second->first = (int32_t)l->grid;
+    l->grid += more->grid;
+    return 1;
 }
 
 
@@ -17953,6 +17979,7 @@ typedef struct ckci_matrix {
     int32_t turned;    /* what is written lies in workspace first, channels last */
     int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
     int32_t images;    /* conv is a product for each image (ckci_image_product) */
+    int64_t plane;     /* TMA: channels first is written as planes of so many positions; 0: it is not */
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
@@ -18264,6 +18291,20 @@ CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int
     if (fits) {
         ckci_matrix_turn_later(m, t, &packed, device, limit, ws);
     }
+}
+
+/* Positions of an image where what c writes has them side by side, as the TMA's tiles store them; else 0. */
+CKCI_FN int64_t ckci_matrix_plane(const ckci_conv *c)
+{
+    const ckci_tensor *t = &c->t[ckci_written(c->op)];
+    int64_t plane = 1;
+    for (int i = 5; i >= 3; i--) {
+        if (t->len[i] > 1 && t->stride[i] != plane) {
+            return 0;
+        }
+        plane = ckci_saturating_mul(plane, t->len[i]);
+    }
+    return t->stride[2] != 1 && plane > 1 && plane <= INT32_MAX ? plane : 0;
 }
 
 /* dwei with taps side by side, as PyTorch has it: in the order of its sums to workspace. */
@@ -18901,14 +18942,17 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
             err, CKCONV_ERR_UNSUPPORTED,
             "matrix tiles take 2^31 bytes of weights for a block's columns; here they reach over more");
     }
-    ckci_matrix_turned(m, device, limit, ws);
+    const int tma = tile->form == CKCI_TILE_TMA;
+    m->plane = tma && !images ? ckci_matrix_plane(c) : 0;
+    if (!m->plane) {
+        ckci_matrix_turned(m, device, limit, ws);
+    }
     ckci_make_gpu_conv(c, k);
     if (images) {
         k->o.across = 1;
         ckci_set_form(&k->o);
     }
     k->ranges = ranges;
-    const int tma = tile->form == CKCI_TILE_TMA;
     ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
@@ -18959,6 +19003,12 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
     return status;
 }
 
+
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-packs
+  The launches of a matrix plan: tensors that are packed or turned into workspace, the product, the sums of
+  parts, and what is turned after it.
+*/
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
 CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
 {
@@ -19051,6 +19101,41 @@ CKCI_FN ckconv_status ckci_emit_turned(const ckconv_plan *plan, const ckci_tenso
     return e->emit(e->context, &move, err);
 }
 
+/* What is packed: weights, then what is read. Tensors that are turned alike are in one launch. merged: groups
+   merged, everything else as the caller sees it. */
+CKCI_FN ckconv_status ckci_emit_packs(const ckconv_plan *plan, const ckci_problem *p, const ckci_conv *merged,
+                                      const ckci_matrix *m, const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_launch l[2]; /* one that waits for more, and the next */
+    int waits = 0;
+    if (m->pack == CKCI_PACK_MOVE) {
+        CKCI_TRY(ckci_make_move(&plan->device, &merged->t[CKCI_WEI], &m->conv.t[CKCI_WEI], &l[0], err));
+        waits = 1;
+    } else if (m->pack) {
+        ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &l[0]);
+        waits = 1;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (!m->data[i]) {
+            continue;
+        }
+        if (ckci_matrix_moves(m, &merged->t[i], &m->conv.t[i])) {
+            CKCI_TRY(ckci_make_move(&plan->device, &merged->t[i], &m->conv.t[i], &l[1], err));
+        } else {
+            ckci_make_pack_data(merged, m, i, &l[1]);
+        }
+        if (waits && ckci_join_moves(&l[0], &l[1])) {
+            continue;
+        }
+        if (waits) {
+            CKCI_TRY(e->emit(e->context, &l[0], err));
+        }
+        l[0] = l[1];
+        waits = 1;
+    }
+    return waits ? e->emit(e->context, &l[0], err) : CKCONV_OK;
+}
+
 /* The launches of a plan: what is packed, and the product; bwd_weight may have sums to add, and turns what it
    wrote after that. */
 CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
@@ -19065,24 +19150,7 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
     if (m->l.grid == 0) {
         return CKCONV_OK;
     }
-    if (m->pack) {
-        if (m->pack == CKCI_PACK_MOVE) {
-            CKCI_TRY(ckci_make_move(&plan->device, &merged.t[CKCI_WEI], &m->conv.t[CKCI_WEI], &pack, err));
-        } else {
-            ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &pack);
-        }
-        CKCI_TRY(e->emit(e->context, &pack, err));
-    }
-    for (int i = 0; i < 3; i++) {
-        if (m->data[i]) {
-            if (ckci_matrix_moves(m, &merged.t[i], &m->conv.t[i])) {
-                CKCI_TRY(ckci_make_move(&plan->device, &merged.t[i], &m->conv.t[i], &pack, err));
-            } else {
-                ckci_make_pack_data(&merged, m, i, &pack);
-            }
-            CKCI_TRY(e->emit(e->context, &pack, err));
-        }
-    }
+    CKCI_TRY(ckci_emit_packs(plan, p, &merged, m, e, err));
     CKCI_TRY(e->emit(e->context, &m->l, err));
     if (m->adds) {
         ckci_gpu_conv *k = &pack.a.conv;
@@ -20283,6 +20351,26 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
     return good;
 }
 
+/* The same where positions lie side by side, in planes of channels: by the TMA, or as many of them at a time as
+   planes have a multiple of. */
+CKCI_FN int ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box *b)
+{
+    const ckci_tensor *t = &k->o.t;
+    if (!(ckci_tma_base(t->p, plane, b) && ckci_tma_dimension(t->len[1], t->stride[1], b) &&
+          ckci_tma_dimension(k->columns, t->stride[2], b))) {
+        memset(b, 0, sizeof *b);
+        b->p = t->p;
+        b->rows = 4;
+        b->stride[1] = t->stride[1];
+        b->stride[2] = t->stride[2];
+        while (b->rows > 1 && (plane % b->rows != 0 || t->stride[1] % b->rows != 0 ||
+                               t->stride[2] % b->rows != 0 || (uintptr_t)t->p % (2 * (size_t)b->rows) != 0)) {
+            b->rows /= 2;
+        }
+    }
+    return ckci_tma_epilogue(&k->o, 0);
+}
+
 /* m's launch, planned as one of fragments, becomes one of the TMA. across: weights lie across the
    reduction. */
 CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
@@ -20316,8 +20404,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
                ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
-        good = weight ? ckci_tma_epilogue(&k->o, 1) && ckci_tma_weights(&k->o.t, 2, &t->box[2])
-                      : ckci_tma_written(k, positions, &t->box[2]);
+        good = weight     ? ckci_tma_epilogue(&k->o, 1) && ckci_tma_weights(&k->o.t, 2, &t->box[2])
+               : m->plane ? ckci_tma_planes(k, m->plane, &t->box[2])
+                          : ckci_tma_written(k, positions, &t->box[2]);
     } else if (weight && !m->fold) {
         good = good && ckci_weights_as_sums(&k->o.t) && k->o.form == CKCI_FORM_STORE;
     }
@@ -20352,7 +20441,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         }
     }
     t->turned = c->op == CKCONV_BWD_DATA;
-    t->box[2].rows = CKCI_TMA_BOX;
+    t->box[2].rows = t->box[2].rank ? +CKCI_TMA_BOX : t->box[2].rows;
+    t->plane = (int32_t)m->plane;
+    t->by_plane = ckci_make_divisor(ckci_max(m->plane, 1));
     t->images = (int32_t)c->g;
     t->by_rows = ckci_make_divisor(k->tiles_m);
     t->tiles = k->tiles_m * k->tiles_n * t->images;

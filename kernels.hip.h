@@ -6237,7 +6237,7 @@ struct alignas(8) ckci_k_position_entry {
   fwd and bwd_data of few positions: tiles are fewer than compute units, and each has many steps. Blocks then
   take parts of them (kernels/matrix/gather.h) and leave f32 sums [part][group][row][column] in the workspace;
   here a thread adds eight columns of a row, part after part, always in that order, and writes them with the
-  epilogue.
+  epilogue. Neighbouring threads have neighbouring columns where these are written together, else rows.
 */
 struct ckci_k_gather_reduce {
     struct lds {
@@ -6246,15 +6246,24 @@ struct ckci_k_gather_reduce {
 
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
-        const int32_t e = (int32_t)blockIdx.x * 256 + (int32_t)threadIdx.x,
-                      row_all = ckci_k_divide(e, p.by_columns);
-        const int32_t column = (e - row_all * (int32_t)p.by_columns.d) * 8,
-                      group = ckci_k_divide(row_all, p.by_tiles_m);
+        const int32_t e = (int32_t)blockIdx.x * 256 + (int32_t)threadIdx.x, wide = (int32_t)p.by_columns.d;
+        int32_t row, eight, group;
+        if (p.o_vec) {
+            const int32_t all = ckci_k_divide(e, p.by_columns);
+            eight = e - all * wide;
+            group = ckci_k_divide(all, p.by_tiles_m);
+            row = all - group * p.rows;
+        } else {
+            const int32_t all = ckci_k_divide(e, p.by_tiles_m);
+            row = e - all * p.rows;
+            group = ckci_k_divide(all, p.by_columns);
+            eight = all - group * wide;
+        }
         if (group >= p.g) {
             return;
         }
-        const int64_t step = (int64_t)p.g * p.rows * (int32_t)p.by_columns.d * 32;
-        const unsigned char *from = p.o.partial + (int64_t)e * 32;
+        const int64_t step = (int64_t)p.g * p.rows * wide * 32;
+        const unsigned char *from = p.o.partial + (((int64_t)group * p.rows + row) * wide + eight) * 32;
         float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         CKCI_K_UNROLL(4)
         for (int32_t part = 0; part < p.split; part++) {
@@ -6273,8 +6282,8 @@ struct ckci_k_gather_reduce {
         }
         ckci_k_axis axis[3];
         ckci_k_find_axes(p.dim, 0, axis);
-        const ckci_k_place q = ckci_k_row(axis, row_all - group * p.rows);
-        ckci_k_write8(p, own, 8, group, q.n, column, p.columns, axis[0].write0 + q.z * p.dim[0].write_step,
+        const ckci_k_place q = ckci_k_row(axis, row);
+        ckci_k_write8(p, own, 8, group, q.n, 8 * eight, p.columns, axis[0].write0 + q.z * p.dim[0].write_step,
                       axis[1].write0 + q.y * p.dim[1].write_step, axis[2].write0 + q.x * p.dim[2].write_step);
     }
 };
@@ -9568,12 +9577,15 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kin
 #endif
 }
 
-/* A box of 64 rows of p.box[2] from LDS to memory, where it does not end outside; by one thread, which later
-   awaits that the box was read. c: its place, x and y. */
+/* A box of 64 rows of p.box[2] from LDS to memory, where it does not end outside; by one thread, which says
+   what it has sent, and later awaits that it was read. c: its place, x and y, none before the first. */
 CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from, const ckci_k_corner &c)
 {
     const ckci_gpu_box &b = p.box[2];
 #if defined(CKCI_SIMULATOR)
+    if (c.place < 0 || c.x < 0 || c.y < 0) {
+        sim_die("a box is stored from %d, %d, %d on", c.place, c.x, c.y);
+    }
     for (int r = 0; r < CKCI_TMA_BOX; r++) {
         const int64_t row = (b.rank == 2 ? c.x : c.y) + (int64_t)r;
         const int64_t offset = row * b.stride[b.rank - 1] + (b.rank == 2 ? 0 : c.x * b.stride[1]);
@@ -9598,11 +9610,18 @@ CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from
             "r"(ckci_k_lds_address(from)), "r"(c.place), "r"(c.x), "r"(c.y)
             : "memory");
     }
+#endif
+}
+
+/* What this thread has sent since it said so last is a group of boxes. */
+CKCI_K_FN void ckci_k_boxes_sent()
+{
+#if defined(__CUDA_ARCH__)
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 #endif
 }
 
-/* All that this thread stores are read but COUNT. */
+/* All groups of boxes that this thread stores are read but COUNT. */
 template <int COUNT> CKCI_K_FN void ckci_k_boxes_read()
 {
 #if defined(__CUDA_ARCH__)
@@ -10307,10 +10326,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4])
+    /* turn: rows of the strip are the instruction's columns. */
+    static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4], bool turn)
     {
 #if defined(CKCI_SIMULATOR)
-        if constexpr (TURNED) {
+        if (turn) {
             sim_stmatrix_x4_trans(to, two);
         } else {
             sim_stmatrix_x4(to, two);
@@ -10321,7 +10341,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                  ".shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),                        \
                  "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])                                          \
                  : "memory")
-        if constexpr (TURNED) {
+        if (turn) {
             CKCI_K_PUT(".trans");
         } else {
             CKCI_K_PUT("");
@@ -10330,17 +10350,23 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #endif
     }
 
+    /* Are rows of strips channels of planes, and not positions? */
+    CKCI_K_MEMBER bool planes() const
+    {
+        return !WEIGHT && p.plane > 0;
+    }
+
     /* 64 x 64 sums, rounded, to the group's strip. LINEAR: alpha * sum + shift, between low and high; shifts
        lie along the instruction's columns, or its rows. */
     template <int LINEAR> CKCI_K_MEMBER void round(const float *d, const float *shift)
     {
         const ckci_gpu_target &o = p.conv.o;
         const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
-        const bool along = across() == (TURNED != 0);
+        const bool along = across() == (TURNED != 0), turn = planes() != (TURNED != 0);
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) { /* 16 of the instruction's columns each */
-            const int32_t row = TURNED ? q * 16 + lane() / 16 * 8 + lane() % 8 : wave * 16 + lane() % 16;
-            const int32_t chunk = TURNED ? wave * 2 + lane() / 8 % 2 : q * 2 + lane() / 16;
+            const int32_t row = turn ? q * 16 + lane() / 16 * 8 + lane() % 8 : wave * 16 + lane() % 16;
+            const int32_t chunk = turn ? wave * 2 + lane() / 8 % 2 : q * 2 + lane() / 16;
             uint32_t two[4];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
@@ -10354,7 +10380,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 }
                 two[i] = ckci_k_two(o.t.dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
             }
-            put_blocks(m.strip[group][filled] + ckci_k_spot<128>(row, chunk), two);
+            put_blocks(m.strip[group][filled] + ckci_k_spot<128>(row, chunk), two, turn);
         }
     }
 
@@ -10369,6 +10395,51 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 *(uint32_t *)(uintptr_t)(o.p + 2 * ((row + r) * o.stride[1] + b.first + 2 * word)) = *(
                     const uint32_t *)(m.strip[group][filled] + ckci_k_spot<128>(r, word / 4) + word % 4 * 4);
             }
+        }
+    }
+
+    /* Planes: what lies in the strip, channels of 64 positions, to the images that have them, by threads: a
+       store is P positions, of which planes have a multiple. */
+    template <int P, class V> CKCI_K_MEMBER void finish_planes_by(int32_t row, const columns &b)
+    {
+        enum { EACH = CKCI_TMA_BOX / P };
+        const ckci_gpu_box &o = p.box[2];
+        const int32_t e = (int32_t)threadIdx.x % 128, first = e % EACH * P, position = row + first;
+        const int32_t image = ckci_k_divide(position, p.by_plane);
+        const unsigned char *to = o.p + 2 * (image * o.stride[1] + (b.first + e / EACH) * o.stride[2] +
+                                             (position - image * p.plane));
+        CKCI_K_UNROLL(8)
+        for (int32_t r = 0; r < CKCI_TMA_BOX; r += 128 / EACH) {
+            if (position < p.conv.rows && r + e / EACH < b.count) {
+                *(V *)(uintptr_t)(to + 2 * r * o.stride[2]) =
+                    *(const V *)(m.strip[group][filled] + ckci_k_spot<128>(r + e / EACH, first / 8) +
+                                 first % 8 * 2);
+            }
+        }
+    }
+
+    /* The TMA takes positions of one image: a box that begins before a plane is an illegal instruction. */
+    CKCI_K_MEMBER void finish_planes(int32_t row, const columns &b)
+    {
+        if (p.box[2].rank > 0) {
+            const int32_t image = ckci_k_divide(row, p.by_plane), past = (image + 1) * p.plane;
+            const bool inside = row + CKCI_TMA_BOX <= past || past == p.conv.rows;
+            if (threadIdx.x % 128 == 0) {
+                const ckci_k_corner at = {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
+                if (inside) {
+                    ckci_k_box_store(p, m.strip[group][filled], at);
+                }
+                ckci_k_boxes_sent(); /* strips and groups of boxes take turns alike */
+            }
+            if (!inside) {
+                finish_planes_by<8, ckci_k_uint4>(row, b);
+            }
+        } else if (p.box[2].rows == 4) {
+            finish_planes_by<4, ckci_k_uint2>(row, b);
+        } else if (p.box[2].rows == 2) {
+            finish_planes_by<2, uint32_t>(row, b);
+        } else {
+            finish_planes_by<1, uint16_t>(row, b);
         }
     }
 
@@ -10397,7 +10468,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
         ckci_k_proxy_fence();
         ckci_k_meet<128>(1 + group);
-        if (p.box[2].rank == 0) {
+        if (planes()) {
+            finish_planes(row, b);
+        } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
         } else if (first) {
             const int32_t second = WEIGHT && p.taps > 1                      ? b.tap
@@ -10405,6 +10478,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                                                                              : row;
             const ckci_k_corner at = {b.first, second, row, 0, 0, 0, 0, 0};
             ckci_k_box_store(p, m.strip[group][filled], at);
+            ckci_k_boxes_sent();
         }
     }
 
@@ -24455,7 +24529,7 @@ CKCI_K_FN int32_t ckci_k_move_end(int64_t rest, int32_t tile)
 
 CKCI_K_FN ckci_k_move_tile ckci_k_find_move(const ckci_gpu_move &p)
 {
-    int32_t rest = (int32_t)blockIdx.x;
+    int32_t rest = (int32_t)blockIdx.x - p.first;
     ckci_k_move_tile tile = {p.src, p.dst, 0, 0, 0, 0};
     int64_t y0 = 0, z0 = 0;
     CKCI_K_UNROLL(1)
@@ -25266,6 +25340,19 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         gather<false>(p, b, m);
     }
 };
+
+/* A launch that turns one tensor or two. */
+template <class MOVE> struct ckci_k_moves {
+    typedef typename MOVE::lds lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_moves &p, lds &m)
+    {
+        MOVE::run(p.job[(int32_t)blockIdx.x >= p.job[1].first], m);
+    }
+};
+
+template <class MOVE> struct ckci_k_resident<ckci_k_moves<MOVE>> : ckci_k_resident<MOVE> {
+};
 #endif /* CKCI_KEEP_MOVE */
 
 
@@ -25478,8 +25565,10 @@ static ckci_gpu_error ckci_k_start(const ckci_launch *l, int after, const void *
     void *args[1] = {(void *)(uintptr_t)&l->a};
 #if CUDART_VERSION >= 11080
     /* Graphs take such launches from 12.3 on. With much LDS its blocks would crowd on the units that are free
-       first: a pair's 1 x 1 of 28 x 28 takes 57 us of both so, else 52 (H100). */
-    const int early = CUDART_VERSION >= 12030 && after && lds <= 24576;
+       first: a pair's 1 x 1 of 28 x 28 takes 57 us of both so, else 52 (H100). Blocks of the TMA have a unit
+       each. */
+    const int few = lds <= 28672 || l->takes == CKCI_ARGS_ckci_gpu_tma;
+    const int early = CUDART_VERSION >= 12030 && after && few;
     if (l->cluster > 1 || early) {
         cudaLaunchAttribute attribute[2];
         cudaLaunchConfig_t config = {};

@@ -67,6 +67,7 @@ extern "C" {
 #include "gpu/depth.h"
 #include "gpu/depth_matrix.h"
 #include "gpu/matrix.h"
+#include "gpu/packs.h"
 #include "gpu/near.h"
 #include "gpu/stem.h"
 #include "gpu/pointwise.h"

@@ -288,34 +288,34 @@ static void test_channels_first(void)
         {"gfx942", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
         /* more than 2^30 elements: not as images, but on the matrix unit */
         {"sm_90", CKCONV_FWD, 64, 64, 1, 640, {"matrix_planes_64"}},
-        {"sm_90", CKCONV_FWD, 64, 136, 1, 640, {"move_turn", "matrix_gather", "move_turn"}},
-        {"sm_90", CKCONV_BWD_DATA, 136, 64, 1, 640, {"move_turn", "matrix_", "move_turn"}},
+        {"sm_90", CKCONV_FWD, 64, 136, 1, 640, {"move_turn", "matrix_tma_gather"}},
+        {"sm_90", CKCONV_BWD_DATA, 136, 64, 1, 640, {"move_turn", "matrix_tma"}},
         {"gfx942", CKCONV_FWD, 64, 136, 1, 640, {"move_turn", "matrix_gather", "move_turn"}},
-        {"sm_90", CKCONV_FWD, 256, 64, 1, 57, {"move_turn", "matrix_tma_gather", "move_turn"}},
-        {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 57, {"move_turn", "matrix_", "move_turn"}},
+        {"sm_90", CKCONV_FWD, 256, 64, 1, 57, {"move_turn", "matrix_tma_gather"}}, /* planes are written */
+        {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 57, {"move_turn", "matrix_tma"}},
         {"sm_90",
          CKCONV_BWD_WEIGHT,
          256,
          64,
          1,
          57,
-         {"move_turn", "move_turn", "matrix_tma_weight", "reduce"}},
-        {"sm_90", CKCONV_FWD, 512, 512, 3, 14, {"move_turn", "move_turn", "matrix_", "move_turn"}},
-        {"sm_90", CKCONV_BWD_DATA, 512, 512, 3, 14, {"move_turn", "move_turn", "matrix_", "move_turn"}},
+         {"move_turn", "matrix_tma_weight", "reduce"}}, /* both in one launch */
+        {"sm_90", CKCONV_FWD, 512, 512, 3, 14, {"move_turn", "matrix_tma"}},
+        {"sm_90", CKCONV_BWD_DATA, 512, 512, 3, 14, {"move_turn", "matrix_tma"}},
         {"sm_90",
          CKCONV_BWD_WEIGHT,
          2048,
          512,
          3,
          2,
-         {"move_turn", "move_turn", "matrix_tma_weight", "move_turn"}},
+         {"move_turn", "matrix_tma_weight", "move_turn"}},
         {"sm_90",
          CKCONV_FWD,
          256,
          60,
          1,
          56,
-         {"pack", "pack_data", "matrix_tma_gather", "move_turn"}}, /* zeros beside channels */
+         {"pack", "pack_data", "matrix_tma_gather"}}, /* zeros beside channels */
     };
     for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
         static ckconv_launch l[8];

@@ -331,7 +331,8 @@ typedef struct ckci_gpu_box {
    when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
-    /* rows' operand, columns', what is written (rank 0: by threads; stride[1]: from row to row) */
+    /* rows' operand, columns', what is written (rank 0: by threads; stride[1]: from row to row; of planes:
+       strides of images and channels, rows: positions of a store) */
     ckci_gpu_box box[3];
     int32_t tiles, workers; /* tiles of one part; blocks that take those of all parts in turns */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
@@ -348,7 +349,8 @@ typedef struct ckci_gpu_tma {
     int32_t turned;       /* taps of weights are in the opposite order */
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     int32_t images;       /* products, whose tiles follow each other */
-    ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
+    int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
+    ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
     alignas(64) uint64_t map[3][16];
@@ -621,7 +623,13 @@ typedef struct ckci_gpu_move {
     int64_t load_step;     /* bytes between rows of src */
     ckci_divisor by_load, by_store;
     ckci_divisor blocks[6]; /* along each dimension */
+    int32_t first;          /* the launch's first block that moves it */
 } ckci_gpu_move;
+
+/* One tensor, or two that are turned side by side: job[1].first is where the second one's blocks begin. */
+typedef struct ckci_gpu_moves {
+    ckci_gpu_move job[2];
+} ckci_gpu_moves;
 
 /* The matrix unit of a GPU: CKCI_UNIT_... */
 CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)

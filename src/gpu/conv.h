@@ -407,7 +407,7 @@ CKCI_FN ckconv_status ckci_check_launch(const ckconv_device *device, const ckci_
 CKCI_FN int ckci_packs(const ckci_launch *l)
 {
     return l->takes == CKCI_ARGS_ckci_gpu_pack || l->takes == CKCI_ARGS_ckci_gpu_pack_data ||
-           l->takes == CKCI_ARGS_ckci_gpu_move;
+           l->takes == CKCI_ARGS_ckci_gpu_move || l->takes == CKCI_ARGS_ckci_gpu_moves;
 }
 
 /* Does it write o of an argument struct ckci_gpu_conv or ckci_gpu_depth? Then the epilogue of mid may be put

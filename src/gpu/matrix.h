@@ -28,6 +28,7 @@ typedef struct ckci_matrix {
     int32_t turned;    /* what is written lies in workspace first, channels last */
     int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
     int32_t images;    /* conv is a product for each image (ckci_image_product) */
+    int64_t plane;     /* TMA: channels first is written as planes of so many positions; 0: it is not */
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */
     int32_t whole;     /* bwd_weight of i8: integers in f16 */
@@ -339,6 +340,20 @@ CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int
     if (fits) {
         ckci_matrix_turn_later(m, t, &packed, device, limit, ws);
     }
+}
+
+/* Positions of an image where what c writes has them side by side, as the TMA's tiles store them; else 0. */
+CKCI_FN int64_t ckci_matrix_plane(const ckci_conv *c)
+{
+    const ckci_tensor *t = &c->t[ckci_written(c->op)];
+    int64_t plane = 1;
+    for (int i = 5; i >= 3; i--) {
+        if (t->len[i] > 1 && t->stride[i] != plane) {
+            return 0;
+        }
+        plane = ckci_saturating_mul(plane, t->len[i]);
+    }
+    return t->stride[2] != 1 && plane > 1 && plane <= INT32_MAX ? plane : 0;
 }
 
 /* dwei with taps side by side, as PyTorch has it: in the order of its sums to workspace. */
@@ -976,14 +991,17 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
             err, CKCONV_ERR_UNSUPPORTED,
             "matrix tiles take 2^31 bytes of weights for a block's columns; here they reach over more");
     }
-    ckci_matrix_turned(m, device, limit, ws);
+    const int tma = tile->form == CKCI_TILE_TMA;
+    m->plane = tma && !images ? ckci_matrix_plane(c) : 0;
+    if (!m->plane) {
+        ckci_matrix_turned(m, device, limit, ws);
+    }
     ckci_make_gpu_conv(c, k);
     if (images) {
         k->o.across = 1;
         ckci_set_form(&k->o);
     }
     k->ranges = ranges;
-    const int tma = tile->form == CKCI_TILE_TMA;
     ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
@@ -1032,149 +1050,4 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
         status = CKCONV_OK;
     }
     return status;
-}
-
-/* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
-CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
-{
-    ckci_gpu_pack *k = &l->a.pack;
-    int back = p->op == CKCONV_BWD_DATA;
-    const ckci_conv *c = &m->conv;
-    const ckci_tensor *w = &c->t[CKCI_WEI];
-    memset(k, 0, sizeof *k);
-    ckci_set_kernel(l, CKCI_KERNEL_pack);
-    k->w = p->t[CKCI_WEI];
-    k->dst = w->p;
-    k->type = w->dtype;
-    k->columns = (int32_t)(back ? m->conv.c : m->conv.k);
-    k->red = (int32_t)(back ? m->conv.k : m->conv.c);
-    k->merge = (int32_t)m->merge;
-    k->column = k->w.stride[back ? 2 : 1];
-    k->step = k->w.stride[back ? 1 : 2];
-    k->taps[0] = (int32_t)c->filter[0];
-    k->taps[1] = (int32_t)c->filter[1];
-    k->taps[2] = (int32_t)c->filter[2];
-    k->pairs = m->pairs;
-    k->shift = m->shift;
-    k->filter_x = (int32_t)p->filter[2];
-    k->count = (int32_t)(ckci_count(w) / 2);
-    k->low = m->terms - 1;
-    k->by_term = ckci_make_divisor(k->red / m->terms);
-    k->by_red = ckci_make_divisor(k->red / 2);
-    k->by_taps = ckci_make_divisor(c->filter[0] * c->filter[1] * c->filter[2]);
-    k->by_columns = ckci_make_divisor(k->columns);
-    k->by_one_column = ckci_make_divisor(k->columns / m->merge);
-    k->by_one_red = ckci_make_divisor(back ? p->k : p->c);
-    k->by_x = ckci_make_divisor(c->filter[2]);
-    k->by_y = ckci_make_divisor(c->filter[1]);
-    l->grid = ckci_ceil_div(k->count, 256);
-    if (amd && ckci_size(k->type) == 2 && m->merge == 1 && k->column == 1 && k->step > 1 && !m->pairs &&
-        c->k == p->k && c->c == p->c) {
-        int64_t columns = ckci_ceil_div(k->columns, 64), red = ckci_ceil_div(k->red, 64);
-        int64_t blocks = ckci_saturating_mul(columns * red, m->conv.g * (int64_t)k->by_taps.d);
-        if (blocks <= INT32_MAX) {
-            ckci_set_kernel(l, CKCI_KERNEL_pack_turn);
-            k->by_one_column = ckci_make_divisor(columns);
-            k->by_one_red = ckci_make_divisor(red);
-            l->grid = blocks;
-        }
-    }
-}
-
-/* The packing of `which`; p: groups merged, everything else as the caller sees it. */
-CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int which, ckci_launch *l)
-{
-    ckci_gpu_pack_data *k = &l->a.data;
-    const ckci_tensor *to = &m->conv.t[which];
-    int weight = p->op == CKCONV_BWD_WEIGHT;
-    memset(k, 0, sizeof *k);
-    ckci_set_kernel(l, CKCI_KERNEL_pack_data);
-    k->t = p->t[which];
-    k->dst = to->p;
-    k->type = to->dtype;
-    k->pairs = which == CKCI_IN && m->pairs;
-    k->channels = (int32_t)k->t.len[2];
-    k->padded = (int32_t)(to->len[2] / (weight ? 1 : m->terms));
-    k->groups = (int32_t)to->len[0];
-    k->wide = (int32_t)k->t.len[5];
-    k->positions = (int32_t)(k->t.len[1] * to->len[3] * to->len[4] * to->len[5]);
-    k->terms = m->terms;
-    k->low = weight && which == CKCI_OUT ? 2 : 1;
-    k->pitch = (int32_t)to->len[2];
-    k->term_step = weight ? k->t.len[1] * to->stride[1] : k->padded;
-    k->along = k->t.stride[2] <= k->t.stride[5];
-    k->log_c = k->padded <= 8 ? 3 : k->padded <= 16 ? 4 : 5;
-    k->tiles_c = (int32_t)ckci_ceil_div(k->padded, (int64_t)1 << k->log_c);
-    k->by_tiles_c = ckci_make_divisor(k->tiles_c);
-    k->by_groups = ckci_make_divisor(k->groups);
-    k->by_x = ckci_make_divisor(to->len[5]);
-    k->by_y = ckci_make_divisor(to->len[4]);
-    k->by_z = ckci_make_divisor(to->len[3]);
-    l->grid =
-        ckci_saturating_mul(ckci_ceil_div(k->positions, 2048 >> k->log_c), (int64_t)k->tiles_c * k->groups);
-}
-
-/* What was written to workspace is turned into `to`. */
-CKCI_FN ckconv_status ckci_emit_turned(const ckconv_plan *plan, const ckci_tensor *to, const ckci_matrix *m,
-                                       const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch move;
-    if (!m->turned) {
-        return CKCONV_OK;
-    }
-    CKCI_TRY(ckci_make_move(&plan->device, &m->conv.t[ckci_written(m->conv.op)], to, &move, err));
-    return e->emit(e->context, &move, err);
-}
-
-/* The launches of a plan: what is packed, and the product; bwd_weight may have sums to add, and turns what it
-   wrote after that. */
-CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_problem *p, const ckci_matrix *m,
-                                       const ckci_emitter *e, ckconv_error *err)
-{
-    ckci_launch pack;
-    ckci_conv merged = p->conv;
-    if (m->images) {
-        ckci_image_product(&p->conv, &merged);
-    }
-    ckci_merge_groups(&merged, m->merge);
-    if (m->l.grid == 0) {
-        return CKCONV_OK;
-    }
-    if (m->pack) {
-        if (m->pack == CKCI_PACK_MOVE) {
-            CKCI_TRY(ckci_make_move(&plan->device, &merged.t[CKCI_WEI], &m->conv.t[CKCI_WEI], &pack, err));
-        } else {
-            ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &pack);
-        }
-        CKCI_TRY(e->emit(e->context, &pack, err));
-    }
-    for (int i = 0; i < 3; i++) {
-        if (m->data[i]) {
-            if (ckci_matrix_moves(m, &merged.t[i], &m->conv.t[i])) {
-                CKCI_TRY(ckci_make_move(&plan->device, &merged.t[i], &m->conv.t[i], &pack, err));
-            } else {
-                ckci_make_pack_data(&merged, m, i, &pack);
-            }
-            CKCI_TRY(e->emit(e->context, &pack, err));
-        }
-    }
-    CKCI_TRY(e->emit(e->context, &m->l, err));
-    if (m->adds) {
-        ckci_gpu_conv *k = &pack.a.conv;
-        pack = m->l;
-        ckci_set_kernel(&pack, CKCI_KERNEL_gather_reduce);
-        k->by_tiles_m = ckci_make_divisor(k->rows);
-        k->by_columns = ckci_make_divisor(k->columns / 8);
-        pack.grid = ckci_ceil_div((int64_t)k->g * k->rows * (k->columns / 8), 256);
-        CKCI_TRY(e->emit(e->context, &pack, err));
-    }
-    return p->conv.op == CKCONV_BWD_WEIGHT
-               ? CKCONV_OK
-               : ckci_emit_turned(plan, &merged.t[ckci_written(p->conv.op)], m, e, err);
-}
-
-/* So many launches are a plan's, without the sum of parts. */
-CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
-{
-    return 1 + (m->pack != 0) + m->data[0] + m->data[1] + m->data[2] + m->turned + m->adds;
 }

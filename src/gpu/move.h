@@ -356,7 +356,8 @@ CKCI_FN ckconv_status ckci_make_move(const ckconv_device *device, const ckci_ten
     ckci_gpu_move *k = &l->a.move;
     int64_t all[6], steps[2][6], len[6], step[2][6];
     int x = -1, y = -1, dense = -1, order[6], count = 2;
-    memset(k, 0, sizeof *k);
+    memset(&l->a.moves, 0, sizeof l->a.moves);
+    l->a.moves.job[1].first = INT32_MAX;
     k->src = src->p;
     k->dst = dst->p;
     k->from = src->dtype;
@@ -414,4 +415,19 @@ CKCI_FN ckconv_status ckci_make_move(const ckconv_device *device, const ckci_ten
         k->blocks[i] = ckci_make_divisor(len[i]);
     }
     return CKCONV_OK;
+}
+
+/* *l moves what `more` does, too, where both are turned by the same kernel; neither reads what the other
+   writes. */
+CKCI_FN int ckci_join_moves(ckci_launch *l, const ckci_launch *more)
+{
+    ckci_gpu_move *second = &l->a.moves.job[1];
+    if (l->takes != CKCI_ARGS_ckci_gpu_moves || l->kernel != more->kernel || second->first != INT32_MAX ||
+        l->grid + more->grid >= INT32_MAX) {
+        return 0;
+    }
+    *second = more->a.move;
+    second->first = (int32_t)l->grid;
+    l->grid += more->grid;
+    return 1;
 }

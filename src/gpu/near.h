@@ -6,7 +6,7 @@
   Costs are nanoseconds times CKCI_NEAR_BESIDE.
 */
 #pragma once
-#include "gpu/matrix.h"
+#include "gpu/packs.h"
 
 /* May near take the problem? The groups of a block are merged. In bwd_weight one side may have more channels
    than the other: blocks are for 64 channels of the wider one. */

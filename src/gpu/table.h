@@ -338,10 +338,10 @@
     X(pack_turn, PACK, 2, ckci_gpu_pack, 256, ckci_k_pack_turn)                                              \
     X(move, MOVE, 1, ckci_gpu_move, 256, ckci_k_move)                                                        \
     X(move_copy, MOVE, 1, ckci_gpu_move, 256, ckci_k_move_copy)                                              \
-    X(move_turn_1, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<1, false>)                                  \
-    X(move_turn_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, false>)                                  \
-    X(move_turn_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, false>)                                  \
-    X(move_turn_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, false>)                                  \
+    X(move_turn_1, MOVE, 4, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<1, false>>)                   \
+    X(move_turn_2, MOVE, 3, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<2, false>>)                   \
+    X(move_turn_4, MOVE, 4, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<4, false>>)                   \
+    X(move_turn_8, MOVE, 2, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<8, false>>)                   \
     X(move_convert_1, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                \
     X(move_convert_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                \
     X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
@@ -397,6 +397,7 @@ enum {
     CKCI_ARGS_ckci_gpu_pair,
     CKCI_ARGS_ckci_gpu_norm,
     CKCI_ARGS_ckci_gpu_move,
+    CKCI_ARGS_ckci_gpu_moves,
     CKCI_ARGS_ckci_gpu_bias
 };
 
@@ -418,6 +419,7 @@ typedef struct ckci_launch {
         ckci_gpu_pair pair;
         ckci_gpu_norm norm;
         ckci_gpu_move move;
+        ckci_gpu_moves moves; /* begins with move */
         ckci_gpu_bias bias;
     } a;
 } ckci_launch;

@@ -123,6 +123,26 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
     return good;
 }
 
+/* The same where positions lie side by side, in planes of channels: by the TMA, or as many of them at a time as
+   planes have a multiple of. */
+CKCI_FN int ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box *b)
+{
+    const ckci_tensor *t = &k->o.t;
+    if (!(ckci_tma_base(t->p, plane, b) && ckci_tma_dimension(t->len[1], t->stride[1], b) &&
+          ckci_tma_dimension(k->columns, t->stride[2], b))) {
+        memset(b, 0, sizeof *b);
+        b->p = t->p;
+        b->rows = 4;
+        b->stride[1] = t->stride[1];
+        b->stride[2] = t->stride[2];
+        while (b->rows > 1 && (plane % b->rows != 0 || t->stride[1] % b->rows != 0 ||
+                               t->stride[2] % b->rows != 0 || (uintptr_t)t->p % (2 * (size_t)b->rows) != 0)) {
+            b->rows /= 2;
+        }
+    }
+    return ckci_tma_epilogue(&k->o, 0);
+}
+
 /* m's launch, planned as one of fragments, becomes one of the TMA. across: weights lie across the
    reduction. */
 CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
@@ -156,8 +176,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
                ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
-        good = weight ? ckci_tma_epilogue(&k->o, 1) && ckci_tma_weights(&k->o.t, 2, &t->box[2])
-                      : ckci_tma_written(k, positions, &t->box[2]);
+        good = weight     ? ckci_tma_epilogue(&k->o, 1) && ckci_tma_weights(&k->o.t, 2, &t->box[2])
+               : m->plane ? ckci_tma_planes(k, m->plane, &t->box[2])
+                          : ckci_tma_written(k, positions, &t->box[2]);
     } else if (weight && !m->fold) {
         good = good && ckci_weights_as_sums(&k->o.t) && k->o.form == CKCI_FORM_STORE;
     }
@@ -192,7 +213,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         }
     }
     t->turned = c->op == CKCONV_BWD_DATA;
-    t->box[2].rows = CKCI_TMA_BOX;
+    t->box[2].rows = t->box[2].rank ? +CKCI_TMA_BOX : t->box[2].rows;
+    t->plane = (int32_t)m->plane;
+    t->by_plane = ckci_make_divisor(ckci_max(m->plane, 1));
     t->images = (int32_t)c->g;
     t->by_rows = ckci_make_divisor(k->tiles_m);
     t->tiles = k->tiles_m * k->tiles_n * t->images;

@@ -161,12 +161,15 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kin
 #endif
 }
 
-/* A box of 64 rows of p.box[2] from LDS to memory, where it does not end outside; by one thread, which later
-   awaits that the box was read. c: its place, x and y. */
+/* A box of 64 rows of p.box[2] from LDS to memory, where it does not end outside; by one thread, which says
+   what it has sent, and later awaits that it was read. c: its place, x and y, none before the first. */
 CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from, const ckci_k_corner &c)
 {
     const ckci_gpu_box &b = p.box[2];
 #if defined(CKCI_SIMULATOR)
+    if (c.place < 0 || c.x < 0 || c.y < 0) {
+        sim_die("a box is stored from %d, %d, %d on", c.place, c.x, c.y);
+    }
     for (int r = 0; r < CKCI_TMA_BOX; r++) {
         const int64_t row = (b.rank == 2 ? c.x : c.y) + (int64_t)r;
         const int64_t offset = row * b.stride[b.rank - 1] + (b.rank == 2 ? 0 : c.x * b.stride[1]);
@@ -191,11 +194,18 @@ CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from
             "r"(ckci_k_lds_address(from)), "r"(c.place), "r"(c.x), "r"(c.y)
             : "memory");
     }
+#endif
+}
+
+/* What this thread has sent since it said so last is a group of boxes. */
+CKCI_K_FN void ckci_k_boxes_sent()
+{
+#if defined(__CUDA_ARCH__)
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 #endif
 }
 
-/* All that this thread stores are read but COUNT. */
+/* All groups of boxes that this thread stores are read but COUNT. */
 template <int COUNT> CKCI_K_FN void ckci_k_boxes_read()
 {
 #if defined(__CUDA_ARCH__)

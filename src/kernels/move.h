@@ -114,7 +114,7 @@ CKCI_K_FN int32_t ckci_k_move_end(int64_t rest, int32_t tile)
 
 CKCI_K_FN ckci_k_move_tile ckci_k_find_move(const ckci_gpu_move &p)
 {
-    int32_t rest = (int32_t)blockIdx.x;
+    int32_t rest = (int32_t)blockIdx.x - p.first;
     ckci_k_move_tile tile = {p.src, p.dst, 0, 0, 0, 0};
     int64_t y0 = 0, z0 = 0;
     CKCI_K_UNROLL(1)
@@ -924,4 +924,17 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
 #endif
         gather<false>(p, b, m);
     }
+};
+
+/* A launch that turns one tensor or two. */
+template <class MOVE> struct ckci_k_moves {
+    typedef typename MOVE::lds lds;
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_moves &p, lds &m)
+    {
+        MOVE::run(p.job[(int32_t)blockIdx.x >= p.job[1].first], m);
+    }
+};
+
+template <class MOVE> struct ckci_k_resident<ckci_k_moves<MOVE>> : ckci_k_resident<MOVE> {
 };

@@ -602,10 +602,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4])
+    /* turn: rows of the strip are the instruction's columns. */
+    static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4], bool turn)
     {
 #if defined(CKCI_SIMULATOR)
-        if constexpr (TURNED) {
+        if (turn) {
             sim_stmatrix_x4_trans(to, two);
         } else {
             sim_stmatrix_x4(to, two);
@@ -616,7 +617,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                  ".shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),                        \
                  "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])                                          \
                  : "memory")
-        if constexpr (TURNED) {
+        if (turn) {
             CKCI_K_PUT(".trans");
         } else {
             CKCI_K_PUT("");
@@ -625,17 +626,23 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #endif
     }
 
+    /* Are rows of strips channels of planes, and not positions? */
+    CKCI_K_MEMBER bool planes() const
+    {
+        return !WEIGHT && p.plane > 0;
+    }
+
     /* 64 x 64 sums, rounded, to the group's strip. LINEAR: alpha * sum + shift, between low and high; shifts
        lie along the instruction's columns, or its rows. */
     template <int LINEAR> CKCI_K_MEMBER void round(const float *d, const float *shift)
     {
         const ckci_gpu_target &o = p.conv.o;
         const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
-        const bool along = across() == (TURNED != 0);
+        const bool along = across() == (TURNED != 0), turn = planes() != (TURNED != 0);
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) { /* 16 of the instruction's columns each */
-            const int32_t row = TURNED ? q * 16 + lane() / 16 * 8 + lane() % 8 : wave * 16 + lane() % 16;
-            const int32_t chunk = TURNED ? wave * 2 + lane() / 8 % 2 : q * 2 + lane() / 16;
+            const int32_t row = turn ? q * 16 + lane() / 16 * 8 + lane() % 8 : wave * 16 + lane() % 16;
+            const int32_t chunk = turn ? wave * 2 + lane() / 8 % 2 : q * 2 + lane() / 16;
             uint32_t two[4];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
@@ -649,7 +656,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 }
                 two[i] = ckci_k_two(o.t.dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
             }
-            put_blocks(m.strip[group][filled] + ckci_k_spot<128>(row, chunk), two);
+            put_blocks(m.strip[group][filled] + ckci_k_spot<128>(row, chunk), two, turn);
         }
     }
 
@@ -664,6 +671,51 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 *(uint32_t *)(uintptr_t)(o.p + 2 * ((row + r) * o.stride[1] + b.first + 2 * word)) = *(
                     const uint32_t *)(m.strip[group][filled] + ckci_k_spot<128>(r, word / 4) + word % 4 * 4);
             }
+        }
+    }
+
+    /* Planes: what lies in the strip, channels of 64 positions, to the images that have them, by threads: a
+       store is P positions, of which planes have a multiple. */
+    template <int P, class V> CKCI_K_MEMBER void finish_planes_by(int32_t row, const columns &b)
+    {
+        enum { EACH = CKCI_TMA_BOX / P };
+        const ckci_gpu_box &o = p.box[2];
+        const int32_t e = (int32_t)threadIdx.x % 128, first = e % EACH * P, position = row + first;
+        const int32_t image = ckci_k_divide(position, p.by_plane);
+        const unsigned char *to = o.p + 2 * (image * o.stride[1] + (b.first + e / EACH) * o.stride[2] +
+                                             (position - image * p.plane));
+        CKCI_K_UNROLL(8)
+        for (int32_t r = 0; r < CKCI_TMA_BOX; r += 128 / EACH) {
+            if (position < p.conv.rows && r + e / EACH < b.count) {
+                *(V *)(uintptr_t)(to + 2 * r * o.stride[2]) =
+                    *(const V *)(m.strip[group][filled] + ckci_k_spot<128>(r + e / EACH, first / 8) +
+                                 first % 8 * 2);
+            }
+        }
+    }
+
+    /* The TMA takes positions of one image: a box that begins before a plane is an illegal instruction. */
+    CKCI_K_MEMBER void finish_planes(int32_t row, const columns &b)
+    {
+        if (p.box[2].rank > 0) {
+            const int32_t image = ckci_k_divide(row, p.by_plane), past = (image + 1) * p.plane;
+            const bool inside = row + CKCI_TMA_BOX <= past || past == p.conv.rows;
+            if (threadIdx.x % 128 == 0) {
+                const ckci_k_corner at = {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
+                if (inside) {
+                    ckci_k_box_store(p, m.strip[group][filled], at);
+                }
+                ckci_k_boxes_sent(); /* strips and groups of boxes take turns alike */
+            }
+            if (!inside) {
+                finish_planes_by<8, ckci_k_uint4>(row, b);
+            }
+        } else if (p.box[2].rows == 4) {
+            finish_planes_by<4, ckci_k_uint2>(row, b);
+        } else if (p.box[2].rows == 2) {
+            finish_planes_by<2, uint32_t>(row, b);
+        } else {
+            finish_planes_by<1, uint16_t>(row, b);
         }
     }
 
@@ -692,7 +744,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
         ckci_k_proxy_fence();
         ckci_k_meet<128>(1 + group);
-        if (p.box[2].rank == 0) {
+        if (planes()) {
+            finish_planes(row, b);
+        } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
         } else if (first) {
             const int32_t second = WEIGHT && p.taps > 1                      ? b.tap
@@ -700,6 +754,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                                                                              : row;
             const ckci_k_corner at = {b.first, second, row, 0, 0, 0, 0, 0};
             ckci_k_box_store(p, m.strip[group][filled], at);
+            ckci_k_boxes_sent();
         }
     }
 
