@@ -348,6 +348,7 @@ typedef struct ckci_gpu_tma {
     int32_t turned;       /* taps of weights are in the opposite order */
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     int32_t images;       /* products, whose tiles follow each other */
+    int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps;
     ckci_divisor by_rows; /* of an image's tiles */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
