@@ -1264,6 +1264,10 @@ static const block_case share_cases[] = {
     {1, 1, 3, 136, 1600, {1, 0, 0}, {72, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 2, 40, 1800, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 2, 72, 1800, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    /* and of bwd_data, weights across */
+    {1, 1, 3, 1600, 136, {1, 0, 0}, {72, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 2, 1800, 40, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 2, 1800, 72, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
 };
 
 static void part_shares(void)
@@ -1285,15 +1289,16 @@ static void part_shares(void)
         options.engine = test_engine();
         set_block(&d, &share_cases[i / 3]);
         set_types(&d, &types[i % 2 ? 5 : 6], op);
-        const int images = i / 3 >= count - 3;
+        const int images = i / 3 >= count - 6,
+                  element = images ? op != CKCONV_BWD_WEIGHT : op == CKCONV_FWD && i % 2;
         if (images) {
             set_layout(&d, NAIVE_IN, CKCONV_NGCHW, &r);
             set_layout(&d, NAIVE_OUT, CKCONV_NGCHW, &r);
         }
-        set_elements(&d, op, op == CKCONV_FWD && (i % 2 || images) ? 2 : 0, &r);
-        if (images && op == CKCONV_FWD) {
-            for (int j = 0; j < d.num_d; j++) { /* of the last one as what is written */
-                d.d[j].layout = i / 3 == count - 1 ? 0 : CKCONV_CHANNEL;
+        set_elements(&d, op, element ? 2 : 0, &r);
+        if (images && element) {
+            for (int j = 0; j < d.num_d; j++) { /* of the last ones as what is written */
+                d.d[j].layout = (count - 1 - i / 3) % 3 == 0 ? 0 : CKCONV_CHANNEL;
             }
         }
         naive_make(&c, op, &d, 0);
