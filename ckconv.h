@@ -3422,6 +3422,7 @@ typedef struct ckci_gpu_tma {
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     int32_t images;       /* products, whose tiles follow each other */
     int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
+    int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
@@ -17987,6 +17988,7 @@ typedef struct ckci_matrix {
     int32_t cluster;   /* TMA: blocks that have parts of a tile and add their sums, 0: none */
     int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
     int32_t turns;     /* TMA: a block's groups take tiles of half the rows in turns */
+    int32_t both;      /* TMA: both operands lie across the reduction */
     unsigned char *slots;
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
@@ -18879,6 +18881,18 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
            ckci_gpu_takes(image, NULL) == CKCONV_OK;
 }
 
+/* Such a problem of bwd_data reads weights, too, across the reduction: may 16 bytes of them, along the
+   channels of what is written, be one load each? */
+CKCI_FN int ckci_image_across(const ckci_tensor *read, ckconv_dtype type)
+{
+    ckci_tensor t = *read;
+    t.len[2] = read->len[5];
+    t.stride[2] = read->stride[5];
+    t.len[5] = read->len[2];
+    t.stride[5] = read->stride[2];
+    return ckci_matrix_reads(&t, "", type, t.len[2], NULL) == CKCONV_OK;
+}
+
 CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
                                       ckconv_error *err);
 
@@ -18897,7 +18911,10 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     const char *what = back ? "dout" : "in";
     ckconv_dtype type = m->type;
     int64_t before = back ? c->k : c->c, positions, beyond[3];
-    CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
+    m->both = images && tile->form == CKCI_TILE_TMA && ckci_image_across(read, type);
+    if (!m->both) {
+        CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
+    }
     CKCI_TRY(ckci_gpu_takes(c, err));
     int64_t red = back ? c->k : c->c;
     ckci_image(c, &positions, beyond);
@@ -20400,7 +20417,10 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         }
         good = good && k->red % 2 == 0; /* sums go to memory in pairs */
     } else {
-        good = good && ckci_tma_read(c, positions, &t->box[0]) &&
+        const ckci_tensor *a = &c->t[c->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
+        good = good &&
+               (m->both ? ckci_tma_rows(a->p, a->len[5], a->len[2], a->stride[2], &t->box[0])
+                        : ckci_tma_read(c, positions, &t->box[0])) &&
                ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
@@ -20422,7 +20442,8 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->stages = CKCI_TMA_STAGES(t->rows + m->tile->columns);
     t->turns = m->turns;
     t->skip = (int32_t)(steps % t->stages);
-    t->box[0].rows = weight ? +CKCI_TMA_BOX : t->rows;
+    t->both = m->both;
+    t->box[0].rows = weight || m->both ? +CKCI_TMA_BOX : t->rows;
     t->box[1].rows = CKCI_TMA_BOX;
     for (int i = 0; i < 3; i++) {
         t->box[i].wide = CKCI_TMA_BOX;

@@ -1260,10 +1260,20 @@ static const block_case share_cases[] = {
     {1, 1, 1, 200, 1800, {1, 0, 0}, {300, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 1, 1800, 200, {1, 0, 0}, {300, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 1, 200, 304, {1, 0, 0}, {1800, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
-    /* channels first: products of images, whose sums are shared, added by clusters, and by a launch */
+    /* channels first: planes that are written, of 132, 140, 54, 49 and 168 positions */
+    {2, 1, 2, 72, 136, {3, 3, 0}, {12, 11, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 1, 3, 136, 40, {1, 1, 0}, {10, 14, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 5, 37, 264, {2, 3, 0}, {10, 6, 0}, {1, 1, 0}, {1, 1, 0}, {0, 1, 0}, {0, 1, 0}},
+    {2, 1, 7, 264, 45, {3, 3, 0}, {7, 7, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {3, 1, 3, 72, 200, {1, 3, 3}, {2, 14, 6}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {0, 1, 1}},
+    /* products of images, whose sums are shared, added by clusters, and by a launch */
     {1, 1, 3, 136, 1600, {1, 0, 0}, {72, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 2, 40, 1800, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 2, 72, 1800, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    /* and of bwd_data, weights across */
+    {1, 1, 3, 1600, 136, {1, 0, 0}, {72, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 2, 1800, 40, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 2, 1800, 72, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
 };
 
 static void part_shares(void)
@@ -1285,15 +1295,16 @@ static void part_shares(void)
         options.engine = test_engine();
         set_block(&d, &share_cases[i / 3]);
         set_types(&d, &types[i % 2 ? 5 : 6], op);
-        const int images = i / 3 >= count - 3;
-        if (images) {
+        const int first = i / 3 >= count - 11, images = i / 3 >= count - 6,
+                  element = images ? op != CKCONV_BWD_WEIGHT : op == CKCONV_FWD && i % 2;
+        if (first) {
             set_layout(&d, NAIVE_IN, CKCONV_NGCHW, &r);
             set_layout(&d, NAIVE_OUT, CKCONV_NGCHW, &r);
         }
-        set_elements(&d, op, op == CKCONV_FWD && (i % 2 || images) ? 2 : 0, &r);
-        if (images && op == CKCONV_FWD) {
-            for (int j = 0; j < d.num_d; j++) { /* of the last one as what is written */
-                d.d[j].layout = i / 3 == count - 1 ? 0 : CKCONV_CHANNEL;
+        set_elements(&d, op, element ? 2 : 0, &r);
+        if (first && element) {
+            for (int j = 0; j < d.num_d; j++) { /* of the last ones as what is written */
+                d.d[j].layout = images && (count - 1 - i / 3) % 3 == 0 ? 0 : CKCONV_CHANNEL;
             }
         }
         naive_make(&c, op, &d, 0);

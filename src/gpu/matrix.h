@@ -36,6 +36,7 @@ typedef struct ckci_matrix {
     int32_t cluster;   /* TMA: blocks that have parts of a tile and add their sums, 0: none */
     int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
     int32_t turns;     /* TMA: a block's groups take tiles of half the rows in turns */
+    int32_t both;      /* TMA: both operands lie across the reduction */
     unsigned char *slots;
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
@@ -928,6 +929,18 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
            ckci_gpu_takes(image, NULL) == CKCONV_OK;
 }
 
+/* Such a problem of bwd_data reads weights, too, across the reduction: may 16 bytes of them, along the
+   channels of what is written, be one load each? */
+CKCI_FN int ckci_image_across(const ckci_tensor *read, ckconv_dtype type)
+{
+    ckci_tensor t = *read;
+    t.len[2] = read->len[5];
+    t.stride[2] = read->stride[5];
+    t.len[5] = read->len[2];
+    t.stride[5] = read->stride[2];
+    return ckci_matrix_reads(&t, "", type, t.len[2], NULL) == CKCONV_OK;
+}
+
 CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
                                       ckconv_error *err);
 
@@ -946,7 +959,10 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     const char *what = back ? "dout" : "in";
     ckconv_dtype type = m->type;
     int64_t before = back ? c->k : c->c, positions, beyond[3];
-    CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
+    m->both = images && tile->form == CKCI_TILE_TMA && ckci_image_across(read, type);
+    if (!m->both) {
+        CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
+    }
     CKCI_TRY(ckci_gpu_takes(c, err));
     int64_t red = back ? c->k : c->c;
     ckci_image(c, &positions, beyond);

@@ -172,7 +172,10 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         }
         good = good && k->red % 2 == 0; /* sums go to memory in pairs */
     } else {
-        good = good && ckci_tma_read(c, positions, &t->box[0]) &&
+        const ckci_tensor *a = &c->t[c->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
+        good = good &&
+               (m->both ? ckci_tma_rows(a->p, a->len[5], a->len[2], a->stride[2], &t->box[0])
+                        : ckci_tma_read(c, positions, &t->box[0])) &&
                ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
@@ -194,7 +197,8 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->stages = CKCI_TMA_STAGES(t->rows + m->tile->columns);
     t->turns = m->turns;
     t->skip = (int32_t)(steps % t->stages);
-    t->box[0].rows = weight ? +CKCI_TMA_BOX : t->rows;
+    t->both = m->both;
+    t->box[0].rows = weight || m->both ? +CKCI_TMA_BOX : t->rows;
     t->box[1].rows = CKCI_TMA_BOX;
     for (int i = 0; i < 3; i++) {
         t->box[i].wide = CKCI_TMA_BOX;

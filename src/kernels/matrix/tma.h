@@ -16,7 +16,8 @@
   for LDS.
 
   1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
-  channels of what is written, columns an image's positions, and weights are rows' operand.
+  channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
+  lies across the reduction as well.
 */
 #pragma once
 #include "kernels/boxes.h"
@@ -115,7 +116,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         SLABS = NI / CKCI_TMA_BOX,
         SLABS_A = BM / CKCI_TMA_BOX,
         SLABS_B = BN / CKCI_TMA_BOX,
-        BOXES_A = ACROSS_A ? +SLABS_A : 1, /* of a stage at most, for each of its taps */
+        BOXES_A = ACROSS_B ? +SLABS_A : 1, /* of a stage at most, for each of its taps */
         BOXES_B = SLABS_B,
         STRIPS = WEIGHT ? 1 : 2,        /* of a group: one is read while the other is filled */
         ROWS = TURNED ? +NI : MI * 64,  /* of the tile, that a group has */
@@ -152,6 +153,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? 0 : p.turns;
     }
 
+    /* Does an operand lie across the reduction? */
+    static CKCI_K_MEMBER bool lies_across(const ckci_gpu_tma &p, int32_t which)
+    {
+        return which ? ACROSS_B != 0 : WEIGHT || (KIND == CKCI_K_TMA_BACK && p.both != 0);
+    }
+
     /* Numbers of an operand's row in LDS where rows lie along the reduction. */
     static CKCI_K_MEMBER int32_t wide(const ckci_gpu_tma &p)
     {
@@ -175,19 +182,19 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             slab = lane - sub * most;
             pixels = which ? p.box[1].pixels : p.box[0].pixels;
             kind = (which ? p.box[1].rank : p.box[0].rank) + (pixels ? +CKCI_K_BOX_PIXELS : 0);
-            place = which == 0 ? (WEIGHT ? slab * CKCI_TMA_BOX_BYTES : sub * rows(p) * 2 * wide(p))
+            place = which == 0                  ? sub * rows(p) * 2 * wide(p) + slab * CKCI_TMA_BOX_BYTES
                     : KIND == CKCI_K_TMA_GATHER ? sub * BN * 2 * wide(p) + slab * 128 * wide(p)
                                                 : slab * CKCI_TMA_BOX_BYTES + sub * wide(p) * 128;
             place += which ? rows(p) * 128 : 0;
         }
 
-        /* Of the tile's boxes those that have columns (bwd_weight: rows, too). */
+        /* Of the tile's boxes those that have columns (or rows, where they lie across). */
         CKCI_K_MEMBER void count(const ckci_k_tma_pieces &s)
         {
             int32_t left = p.conv.columns - s.column * BN, most = BOXES_B;
             if (which == 0) {
-                left = WEIGHT ? p.conv.rows - s.row * BM : 1;
-                most = BOXES_A;
+                left = lies_across(p, 0) ? p.conv.rows - s.row * rows(p) : 1;
+                most = rows(p) / CKCI_TMA_BOX;
             } else if (WEIGHT) {
                 left = (p.taps * p.blocks - s.column * SLABS_B) * CKCI_TMA_BOX;
             } else if (KIND == CKCI_K_TMA_GATHER && p.box[1].rows != CKCI_TMA_BOX) {
@@ -195,9 +202,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             }
             boxes = (left + CKCI_TMA_BOX - 1) / CKCI_TMA_BOX;
             boxes = boxes < most ? boxes : most;
-            bytes = boxes * (WEIGHT || (which && KIND != CKCI_K_TMA_GATHER)
-                                 ? +CKCI_TMA_BOX_BYTES
-                                 : 128 * (which ? p.box[1].rows : rows(p)));
+            bytes = boxes *
+                    (lies_across(p, which) ? +CKCI_TMA_BOX_BYTES : 128 * (which ? p.box[1].rows : rows(p)));
         }
 
         /* The pixel, or the row, of a position. */
@@ -238,7 +244,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 }
                 position(s.from * CKCI_TMA_BOX);
             } else {
-                if (which == 0) {
+                if (which == 0 && lies_across(p, 0)) {
+                    at.place = s.row * rows(p) + slab * CKCI_TMA_BOX;
+                } else if (which == 0) {
                     position(s.row * rows(p));
                 } else if (KIND == CKCI_K_TMA_GATHER) {
                     at.y = s.column * BN + slab * CKCI_TMA_BOX;
@@ -268,7 +276,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         {
             const int32_t one = step * p.subs + sub, block = ckci_k_divide(one, p.by_all_taps);
             tap = one - block * p.taps;
-            if (which == 0) {
+            if (which == 0 && lies_across(p, 0)) {
+                at.x = block * wide(p);
+            } else if (which == 0) {
                 at.place = block * wide(p);
                 pixel_of_tap();
             } else if (KIND == CKCI_K_TMA_GATHER) {
@@ -295,7 +305,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             const bool last = ++tap == p.taps;
             const int32_t next = last ? +CKCI_TMA_BOX : 0;
             tap = last ? 0 : tap;
-            if (which == 0) {
+            if (which == 0 && lies_across(p, 0)) {
+                at.x += next;
+            } else if (which == 0) {
                 at.place += next;
                 at.tap_x += d[2].dilation;
                 if (at.tap_x == d[2].filter * d[2].dilation) {
@@ -441,7 +453,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     enum { ACROSS_M = TURNED ? ACROSS_B : ACROSS_A, ACROSS_N = TURNED ? ACROSS_A : ACROSS_B };
 
-    template <class T> CKCI_K_MEMBER void multiply(const layout &left, const layout &right)
+    /* M, N: which of the instruction's operands lie across. */
+    template <class T, int M, int N> CKCI_K_MEMBER void multiply(const layout &left, const layout &right)
     {
         const int32_t second = rows(p) * 128, at = stage * (second + BN * 128);
 #if defined(__CUDA_ARCH__)
@@ -458,10 +471,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             CKCI_K_UNROLL(2)
             for (int j = 0; j < MI; j++) {
 #if defined(CKCI_SIMULATOR)
-                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * left.slab, m.stages + b, NI, ACROSS_M,
-                                      ACROSS_N, right.wide);
+                sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * left.slab, m.stages + b, NI, M, N,
+                                      right.wide);
 #else
-                ckci_k_multiply_groups<T, NI, ACROSS_M, ACROSS_N>(
+                ckci_k_multiply_groups<T, NI, M, N>(
                     sum[j], ckci_k_describe((start + (uint32_t)(a + j * left.slab)) >> 4, left.rows),
                     ckci_k_describe((start + (uint32_t)b) >> 4, right.rows));
 #endif
@@ -472,8 +485,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #endif
     }
 
-    /* Steps from .. to - 1. A stage is left one step after its products began. */
-    template <class T> CKCI_K_MEMBER void loop(int32_t from, int32_t to, int32_t column, int32_t along)
+    /* Steps from .. to - 1. A stage is left one step after its products began. BOTH: both operands may lie
+       across; a loop of its own for that has sums in other registers, and spills. */
+    template <class T, bool BOTH>
+    CKCI_K_MEMBER void loop(int32_t from, int32_t to, int32_t column, int32_t along)
     {
         const layout left(ACROSS_M, along, TURNED ? BN : rows(p)),
             right(ACROSS_N, along, TURNED ? rows(p) : BN);
@@ -483,7 +498,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         for (int32_t step = from; step < to; step++) {
             ckci_k_turns_await(&m.full[whose()][stage], parities >> stage & 1);
             parities ^= 1u << stage;
-            multiply<T>(left, right);
+            if (BOTH && lies_across(p, 0)) {
+                const layout lain(true, CKCI_TMA_BOX, CKCI_TMA_BOX);
+                multiply<T, 1, 1>(lain, lain);
+            } else {
+                multiply<T, ACROSS_M, ACROSS_N>(left, right);
+            }
             if constexpr (WEIGHT) {
                 if (sums_rows(column) && ((step - column) & (p.conv.bias_turns - 1)) == 0) {
                     ckci_k_sum_slabs<T>(m.stages + stage * (BM + BN) * 128, row_sum);
@@ -924,7 +944,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             CKCI_K_UNROLL(1)
             for (;;) {
                 const int32_t to = chain && s.to - from > chain ? from + chain : s.to;
-                loop<T>(from, to, s.column, PARTS ? wide(p) : +CKCI_TMA_BOX);
+                loop<T, KIND == CKCI_K_TMA_BACK && !PARTS>(from, to, s.column,
+                                                           PARTS ? wide(p) : +CKCI_TMA_BOX);
                 if (s.late()) {
                     put_apart();
                     break;
