@@ -18832,22 +18832,34 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     m->l.grid = tiles * best;
 }
 
+/* ckci_image_product of bwd_data reads weights, too, across the reduction: may 16 bytes of them, along the
+   channels of what is written, be one load each? */
+CKCI_FN int ckci_image_across(const ckci_tensor *read, ckconv_dtype type)
+{
+    ckci_tensor t = *read;
+    t.len[2] = read->len[5];
+    t.stride[2] = read->stride[5];
+    t.len[5] = read->len[2];
+    t.stride[5] = read->stride[2];
+    return ckci_matrix_reads(&t, "", type, t.len[2], NULL) == CKCONV_OK;
+}
+
 /* 1x1 layers, channels first, are a product for each image: out = wei * in, din = wei' * dout, matrices of
    [channels][positions] that the unit reads and writes as they lie. It is computed as bwd_data of other
    tensors, of which `image` becomes the problem: groups are images, rows are the channels of what is
    written, its columns and those of the "weights" positions; wei is what bwd_data reads, the same for all
-   groups. (AMD turns the "weights" before, and still not what is written.) Zero: p is no such layer, or
-   beyond 32-bit offsets, or has so few rows or columns that three quarters of the smallest tile, 64 x 64,
-   would be empty. */
-CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
+   groups. (AMD turns the "weights" before, and still not what is written.) The reduction is a multiple of 8,
+   or any for the TMA where both operands lie across it. Zero: p is no such layer, or beyond 32-bit offsets,
+   or has so few rows or columns that three quarters of the smallest tile, 64 x 64, would be empty. */
+CKCI_FN int ckci_image_product(const ckci_conv *p, int tma, ckci_conv *image)
 {
     const int back = p->op == CKCONV_BWD_DATA;
     const ckci_tensor *read = &p->t[back ? CKCI_OUT : CKCI_IN], *written = &p->t[back ? CKCI_IN : CKCI_OUT],
                       *w = &p->t[CKCI_WEI];
     const int64_t red = back ? p->k : p->c, positions = p->input[0] * p->input[1] * p->input[2];
     if (!CKCI_KEEP_BACK_HALF || p->op == CKCONV_BWD_WEIGHT || p->g != 1 || p->n < 1 || !ckci_pointwise(p) ||
-        written->len[2] < 16 || positions < 64 || positions % 8 != 0 || red < 8 || red % 8 != 0 ||
-        read->stride[2] == 1 || written->stride[2] == 1) {
+        written->len[2] < 16 || positions < 64 || positions % 8 != 0 || red < 8 || read->stride[2] == 1 ||
+        written->stride[2] == 1) {
         return 0;
     }
     *image = *p;
@@ -18876,21 +18888,10 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, ckci_conv *image)
         image->stride[i] = image->dilation[i] = 1;
     }
     const int64_t reach = ckci_saturating_add(ckci_saturating_mul(red, b->stride[1]), 512); /* of a tile */
-    return fits && ckci_matrix_reads(b, "", a->compute, positions, NULL) == CKCONV_OK &&
+    return fits && (red % 8 == 0 || (tma && ckci_image_across(a, a->compute))) &&
+           ckci_matrix_reads(b, "", a->compute, positions, NULL) == CKCONV_OK &&
            ckci_size(ckci_matrix_stored(a->compute)) == 2 && ckci_saturating_mul(reach, 2) <= INT32_MAX &&
            ckci_gpu_takes(image, NULL) == CKCONV_OK;
-}
-
-/* Such a problem of bwd_data reads weights, too, across the reduction: may 16 bytes of them, along the
-   channels of what is written, be one load each? */
-CKCI_FN int ckci_image_across(const ckci_tensor *read, ckconv_dtype type)
-{
-    ckci_tensor t = *read;
-    t.len[2] = read->len[5];
-    t.stride[2] = read->stride[5];
-    t.len[5] = read->len[2];
-    t.stride[5] = read->stride[2];
-    return ckci_matrix_reads(&t, "", type, t.len[2], NULL) == CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
@@ -19004,7 +19005,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
 {
     const int tma = tile->form == CKCI_TILE_TMA;
     ckci_conv image;
-    if ((!tma && tile->form != CKCI_TILE_HALF) || !ckci_image_product(p, &image)) {
+    if ((!tma && tile->form != CKCI_TILE_HALF) || !ckci_image_product(p, tma, &image)) {
         return ckci_matrix_gather_of(p, 0, device, family, tile, limit, ws, m, cost, err);
     }
     ckconv_status status = ckci_matrix_gather_of(&image, 1, device, family, tile, limit, ws, m, cost, err);
@@ -19161,7 +19162,7 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
     ckci_launch pack;
     ckci_conv merged = p->conv;
     if (m->images) {
-        ckci_image_product(&p->conv, &merged);
+        ckci_image_product(&p->conv, 1, &merged);
     }
     ckci_merge_groups(&merged, m->merge);
     if (m->l.grid == 0) {

@@ -286,6 +286,7 @@ static void test_channels_first(void)
         /* weights across the reduction, where 16 bytes of them are a load */
         {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 56, {"matrix_tma_back"}},
         {"sm_90", CKCONV_BWD_DATA, 256, 76, 1, 56, {"move_turn", "matrix_tma_back"}},
+        {"sm_90", CKCONV_BWD_DATA, 150, 64, 1, 56, {"matrix_tma_back"}},
         {"sm_90", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
         {"gfx942", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
         /* more than 2^30 elements: not as images, but on the matrix unit */

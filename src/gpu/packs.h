@@ -141,7 +141,7 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
     ckci_launch pack;
     ckci_conv merged = p->conv;
     if (m->images) {
-        ckci_image_product(&p->conv, &merged);
+        ckci_image_product(&p->conv, 1, &merged);
     }
     ckci_merge_groups(&merged, m->merge);
     if (m->l.grid == 0) {
