@@ -17980,6 +17980,7 @@ typedef struct ckci_matrix {
     int32_t turned;    /* what is written lies in workspace first, channels last */
     int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
     int32_t images;    /* conv is a product for each image (ckci_image_product) */
+    int32_t layers;    /* bwd_weight: conv is a product summed over images (ckci_image_weights) */
     int64_t plane;     /* TMA: channels first is written as planes of so many positions; 0: it is not */
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */
@@ -20326,6 +20327,14 @@ CKCI_FN int ckci_tma_pixels(const ckci_conv *c, ckci_gpu_box *b)
     return good && ckci_tma_dimension(t->len[1], t->stride[1], b);
 }
 
+/* bwd_weight as a product summed over images: [channel][image][position]. */
+CKCI_FN int ckci_tma_layers(const ckci_tensor *t, ckci_gpu_box *b)
+{
+    return ckci_tma_base(t->p, t->len[2], b) &&
+           (t->len[3] == 1 || ckci_tma_dimension(t->len[3], t->stride[3], b)) &&
+           ckci_tma_dimension(t->len[5], t->stride[5], b);
+}
+
 /* What positions of c read: rows, where that is a matrix. */
 CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b)
 {
@@ -20420,8 +20429,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     } else {
         const ckci_tensor *a = &c->t[c->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
         good = good &&
-               (m->both ? ckci_tma_rows(a->p, a->len[5], a->len[2], a->stride[2], &t->box[0])
-                        : ckci_tma_read(c, positions, &t->box[0])) &&
+               (m->both     ? ckci_tma_rows(a->p, a->len[5], a->len[2], a->stride[2], &t->box[0])
+                : m->layers ? ckci_tma_layers(&c->t[CKCI_IN], &t->box[0])
+                            : ckci_tma_read(c, positions, &t->box[0])) &&
                ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
@@ -20661,13 +20671,13 @@ CKCI_FN int64_t ckci_image_reach(const ckci_tensor *t, int64_t images, int64_t c
 /* bwd_weight of 1x1 layers, channels first (ckci_image_product): dwei = sum of dout * in' over images,
    matrices of [channels][positions] whose rows the unit reads as they lie. It is computed as fwd of other
    tensors, of which `image` becomes the problem: dout's channels are positions, images are taps, positions
-   are channels. Zero: p is no such layer, or more images than a filter has taps. */
-CKCI_FN int ckci_image_weights(const ckci_conv *p, ckci_conv *image)
+   are channels. Zero: p is no such layer, or (not for the TMA) more images than a filter has taps. */
+CKCI_FN int ckci_image_weights(const ckci_conv *p, int tma, ckci_conv *image)
 {
     const ckci_tensor *in = &p->t[CKCI_IN], *dout = &p->t[CKCI_OUT], *w = &p->t[CKCI_WEI];
     const int64_t positions = p->input[0] * p->input[1] * p->input[2], n = p->n, size = 2;
     if (!CKCI_KEEP_GATHER_HALF || p->g != 1 || p->num_d > 0 || !ckci_pointwise(p) || n < 1 ||
-        n > CKCI_MOST_TAPS || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 || p->c % 8 != 0 ||
+        (n > CKCI_MOST_TAPS && !tma) || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 || p->c % 8 != 0 ||
         in->stride[2] == 1 || dout->stride[2] == 1 || ckci_image_reach(in, n, p->c) > INT32_MAX ||
         ckci_image_reach(dout, n, p->k) > INT32_MAX) {
         return 0;
@@ -20717,6 +20727,12 @@ CKCI_FN int32_t ckci_image_weight_kernel(const ckci_gpu_tile *tile)
                  : kernel;
     CKCI_GATHER_TILES(CKCI_ROW, 0)
 #undef CKCI_ROW
+#define CKCI_ROW(X, ROWS, COLUMNS, W_ROWS, W_COLUMNS, ...)                                                   \
+    kernel = tile->form == CKCI_TILE_TMA && W_ROWS == ROWS && tile->rows == ROWS && tile->columns == COLUMNS \
+                 ? (int32_t)CKCI_KERNEL_matrix_tma_gather_##ROWS##x##COLUMNS                                 \
+                 : kernel;
+    CKCI_TMA_TILES(CKCI_ROW, 0)
+#undef CKCI_ROW
     return kernel;
 }
 
@@ -20728,11 +20744,17 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
 {
     ckci_gpu_conv *k = &m->l.a.conv;
     const ckci_conv *c = &m->conv;
+    const int tma = m->tile->form == CKCI_TILE_TMA;
     int64_t positions = c->filter[0] * c->c, steps = ckci_ceil_div(positions, 64), best = 0;
     int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(p->k, p->c), 4);
     CKCI_TRY(ckci_gpu_takes(c, err));
     ckci_make_gpu_conv(c, k);
-    CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
+    m->layers = tma;
+    if (tma) {
+        steps = ckci_ceil_div(ckci_tma_places(c, k), CKCI_TMA_BOX);
+    } else {
+        CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
+    }
     ckci_set_kernel(&m->l, kernel);
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
@@ -20769,7 +20791,7 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
     k->by_work = ckci_make_divisor(tiles);
     m->l.grid = tiles * best;
     ckci_matrix_workers(device, m);
-    return CKCONV_OK;
+    return tma ? ckci_matrix_tma(device, m, 0, err) : CKCONV_OK;
 }
 
 /* dbias beside the tiles of dwei: where they multiply dout's numbers as they are, in halves, and rows are
@@ -20806,7 +20828,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     const int wide = ckci_matrix_wide(device, tile->rows, tile->columns);
     const int32_t gather = wide ? -1 : ckci_image_weight_kernel(tile);
     ckci_conv image;
-    if (gather >= 0 && ckci_image_weights(p, &image)) {
+    if (gather >= 0 && ckci_image_weights(p, tile->form == CKCI_TILE_TMA, &image)) {
         m->conv = image;
         m->merge = 1;
         if (ckci_image_weight(p, device, gather, split_k, limit, ws, m, cost, NULL) == CKCONV_OK) {

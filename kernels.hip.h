@@ -9745,7 +9745,8 @@ template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
 
   1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
   channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
-  lies across the reduction as well.
+  lies across the reduction as well. bwd_weight is one product, summed over images, that GATHER takes: its
+  taps are images, and 64 places of the reduction are positions of one of them (ckci_image_weights).
 */
 enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
 
@@ -9894,6 +9895,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     struct sender {
         const ckci_gpu_tma &p;
         int32_t which, sub, slab, pixels, kind, tap, image;
+        bool layers;          /* rows' operand: taps are layers of its box, not shifts of pixels */
         int32_t place;        /* of the lane's box in a stage */
         int32_t boxes, bytes; /* of the tile, for each of a step's taps: those with columns; of a step */
         ckci_k_corner at;
@@ -9906,6 +9908,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             slab = lane - sub * most;
             pixels = which ? p.box[1].pixels : p.box[0].pixels;
             kind = (which ? p.box[1].rank : p.box[0].rank) + (pixels ? +CKCI_K_BOX_PIXELS : 0);
+            layers = KIND == CKCI_K_TMA_GATHER && which == 0 && kind == 3;
             place = which == 0                  ? sub * rows(p) * 2 * wide(p) + slab * CKCI_TMA_BOX_BYTES
                     : KIND == CKCI_K_TMA_GATHER ? sub * BN * 2 * wide(p) + slab * 128 * wide(p)
                                                 : slab * CKCI_TMA_BOX_BYTES + sub * wide(p) * 128;
@@ -9972,6 +9975,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                     at.place = s.row * rows(p) + slab * CKCI_TMA_BOX;
                 } else if (which == 0) {
                     position(s.row * rows(p));
+                    at.y = layers ? at.x : at.y;
                 } else if (KIND == CKCI_K_TMA_GATHER) {
                     at.y = s.column * BN + slab * CKCI_TMA_BOX;
                 } else {
@@ -10004,6 +10008,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 at.x = block * wide(p);
             } else if (which == 0) {
                 at.place = block * wide(p);
+                at.x = layers ? tap : at.x;
                 pixel_of_tap();
             } else if (KIND == CKCI_K_TMA_GATHER) {
                 at.place = block * wide(p);
@@ -10033,6 +10038,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 at.x += next;
             } else if (which == 0) {
                 at.place += next;
+                at.x = layers ? tap : at.x;
                 at.tap_x += d[2].dilation;
                 if (at.tap_x == d[2].filter * d[2].dilation) {
                     at.tap_x = 0;

@@ -28,6 +28,7 @@ typedef struct ckci_matrix {
     int32_t turned;    /* what is written lies in workspace first, channels last */
     int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
     int32_t images;    /* conv is a product for each image (ckci_image_product) */
+    int32_t layers;    /* bwd_weight: conv is a product summed over images (ckci_image_weights) */
     int64_t plane;     /* TMA: channels first is written as planes of so many positions; 0: it is not */
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */

@@ -169,13 +169,13 @@ CKCI_FN int64_t ckci_image_reach(const ckci_tensor *t, int64_t images, int64_t c
 /* bwd_weight of 1x1 layers, channels first (ckci_image_product): dwei = sum of dout * in' over images,
    matrices of [channels][positions] whose rows the unit reads as they lie. It is computed as fwd of other
    tensors, of which `image` becomes the problem: dout's channels are positions, images are taps, positions
-   are channels. Zero: p is no such layer, or more images than a filter has taps. */
-CKCI_FN int ckci_image_weights(const ckci_conv *p, ckci_conv *image)
+   are channels. Zero: p is no such layer, or (not for the TMA) more images than a filter has taps. */
+CKCI_FN int ckci_image_weights(const ckci_conv *p, int tma, ckci_conv *image)
 {
     const ckci_tensor *in = &p->t[CKCI_IN], *dout = &p->t[CKCI_OUT], *w = &p->t[CKCI_WEI];
     const int64_t positions = p->input[0] * p->input[1] * p->input[2], n = p->n, size = 2;
     if (!CKCI_KEEP_GATHER_HALF || p->g != 1 || p->num_d > 0 || !ckci_pointwise(p) || n < 1 ||
-        n > CKCI_MOST_TAPS || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 || p->c % 8 != 0 ||
+        (n > CKCI_MOST_TAPS && !tma) || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 || p->c % 8 != 0 ||
         in->stride[2] == 1 || dout->stride[2] == 1 || ckci_image_reach(in, n, p->c) > INT32_MAX ||
         ckci_image_reach(dout, n, p->k) > INT32_MAX) {
         return 0;
@@ -225,6 +225,12 @@ CKCI_FN int32_t ckci_image_weight_kernel(const ckci_gpu_tile *tile)
                  : kernel;
     CKCI_GATHER_TILES(CKCI_ROW, 0)
 #undef CKCI_ROW
+#define CKCI_ROW(X, ROWS, COLUMNS, W_ROWS, W_COLUMNS, ...)                                                   \
+    kernel = tile->form == CKCI_TILE_TMA && W_ROWS == ROWS && tile->rows == ROWS && tile->columns == COLUMNS \
+                 ? (int32_t)CKCI_KERNEL_matrix_tma_gather_##ROWS##x##COLUMNS                                 \
+                 : kernel;
+    CKCI_TMA_TILES(CKCI_ROW, 0)
+#undef CKCI_ROW
     return kernel;
 }
 
@@ -236,11 +242,17 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
 {
     ckci_gpu_conv *k = &m->l.a.conv;
     const ckci_conv *c = &m->conv;
+    const int tma = m->tile->form == CKCI_TILE_TMA;
     int64_t positions = c->filter[0] * c->c, steps = ckci_ceil_div(positions, 64), best = 0;
     int64_t bytes = ckci_saturating_mul(ckci_saturating_mul(p->k, p->c), 4);
     CKCI_TRY(ckci_gpu_takes(c, err));
     ckci_make_gpu_conv(c, k);
-    CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
+    m->layers = tma;
+    if (tma) {
+        steps = ckci_ceil_div(ckci_tma_places(c, k), CKCI_TMA_BOX);
+    } else {
+        CKCI_TRY(ckci_matrix_taps(c, &k->ranges, err));
+    }
     ckci_set_kernel(&m->l, kernel);
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
@@ -277,7 +289,7 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
     k->by_work = ckci_make_divisor(tiles);
     m->l.grid = tiles * best;
     ckci_matrix_workers(device, m);
-    return CKCONV_OK;
+    return tma ? ckci_matrix_tma(device, m, 0, err) : CKCONV_OK;
 }
 
 /* dbias beside the tiles of dwei: where they multiply dout's numbers as they are, in halves, and rows are
@@ -314,7 +326,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     const int wide = ckci_matrix_wide(device, tile->rows, tile->columns);
     const int32_t gather = wide ? -1 : ckci_image_weight_kernel(tile);
     ckci_conv image;
-    if (gather >= 0 && ckci_image_weights(p, &image)) {
+    if (gather >= 0 && ckci_image_weights(p, tile->form == CKCI_TILE_TMA, &image)) {
         m->conv = image;
         m->merge = 1;
         if (ckci_image_weight(p, device, gather, split_k, limit, ws, m, cost, NULL) == CKCONV_OK) {

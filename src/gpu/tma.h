@@ -80,6 +80,14 @@ CKCI_FN int ckci_tma_pixels(const ckci_conv *c, ckci_gpu_box *b)
     return good && ckci_tma_dimension(t->len[1], t->stride[1], b);
 }
 
+/* bwd_weight as a product summed over images: [channel][image][position]. */
+CKCI_FN int ckci_tma_layers(const ckci_tensor *t, ckci_gpu_box *b)
+{
+    return ckci_tma_base(t->p, t->len[2], b) &&
+           (t->len[3] == 1 || ckci_tma_dimension(t->len[3], t->stride[3], b)) &&
+           ckci_tma_dimension(t->len[5], t->stride[5], b);
+}
+
 /* What positions of c read: rows, where that is a matrix. */
 CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b)
 {
@@ -174,8 +182,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     } else {
         const ckci_tensor *a = &c->t[c->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
         good = good &&
-               (m->both ? ckci_tma_rows(a->p, a->len[5], a->len[2], a->stride[2], &t->box[0])
-                        : ckci_tma_read(c, positions, &t->box[0])) &&
+               (m->both     ? ckci_tma_rows(a->p, a->len[5], a->len[2], a->stride[2], &t->box[0])
+                : m->layers ? ckci_tma_layers(&c->t[CKCI_IN], &t->box[0])
+                            : ckci_tma_read(c, positions, &t->box[0])) &&
                ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
