@@ -3730,21 +3730,24 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     M(X, ALL, I8, 128, 128, 3, 1.23, 1.2)                                                                    \
     M(X, ALL, I8, 64, 64, 3, 4.3, 2.6)                                                                       \
     M(X, ALL, HALF, 32, 128, 4, 4.6, 2.6)                                                                    \
-    M(X, MMA, HALF, 128, 256, 4, 1.12, 1.12)                                                                 \
     M(X, MMA, HALF, 64, 256, 3, 1.7, 1.7)                                                                    \
     M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
     M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
 
-/* sm_90's tiles that the TMA brings: rows and columns, those of bwd_weight's (64 channels are on one side),
-   parts of the kernels that read weights along the reduction and across it, and of bwd_weight's; how much
-   slower than .022 ns an output fwd, bwd_data and bwd_weight take 64 places of the reduction, where boxes are
-   of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200; bwd_weight with 64 channels:
-   reckoned from what a step reads of LDS) */
+/* sm_90's tiles that the TMA brings: rows and columns, parts of the kernels that read weights along the
+   reduction and across it; how much slower than .022 ns an output fwd and bwd_data take 64 places of the
+   reduction, where boxes are of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
-    M(X, 128, 256, 128, 256, 1, 2, 3, .84, .95, .89, .95, 1.02, 1.05)                                        \
-    M(X, 256, 128, 256, 128, 2, 3, 4, .94, .95, .93, 1.09, 1.13, 1.15)                                       \
-    M(X, 128, 128, 128, 128, 3, 4, 1, 1.04, 1.15, 1.11, 1.19, 1.2, 1.8)                                      \
-    M(X, 256, 64, 64, 256, 1, 2, 4, 1.06, 1.25, 1.1, 1.25, 1.3, 1.4)
+    M(X, 128, 256, 1, 2, .84, .95, .89, .95)                                                                 \
+    M(X, 256, 128, 2, 3, .94, .95, .93, 1.09)                                                                \
+    M(X, 128, 128, 3, 4, 1.04, 1.15, 1.11, 1.19)                                                             \
+    M(X, 256, 64, 1, 2, 1.06, 1.25, 1.1, 1.25)
+
+/* and bwd_weight's, with one kernel (with 64 channels: reckoned from what a step reads of LDS) */
+#define CKCI_TMA_WEIGHT_TILES(M, X)                                                                          \
+    M(X, 128, 256, 3, 1.02, 1.05)                                                                            \
+    M(X, 128, 128, 1, 1.2, 1.8)                                                                              \
+    M(X, 64, 256, 4, 1.3, 1.4)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -3754,8 +3757,7 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 
 /* bwd_weight, where waves fill tiles (CDNA 4) alone: rows, columns, part */
 #define CKCI_CDNA_WEIGHT_TILES(M, X)                                                                         \
-    M(X, 256, 256, 4)                                                                                        \
-    M(X, 128, 256, 1)
+    M(X, 256, 256, 4)
 
 /* i8, fwd and bwd_data: rows, columns, part, mma.sync's slowness */
 #define CKCI_WHOLE_TILES(M, X)                                                                               \
@@ -3784,7 +3786,6 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 /* and of bwd_weight */
 #define CKCI_FMA_WEIGHT_TILES(M, X)                                                                          \
     M(X, 128x128, 128, 128, 128, 4, 2, .495, 1, 16, 8, 8, 1)                                                 \
-    M(X, 48x128, 48, 128, 64, 4, 6, .565, 3, 12, 8, 8, 1)                                                    \
     M(X, 64x64, 64, 64, 128, 4, 2, .56, 1, 16, 8, CKCI_K_DEEP, 4)                                            \
     M(X, 32x96, 32, 96, 192, 4, 2, .8, 1, 8, 8, 16, 4)                                                       \
     M(X, 16x48, 16, 48, 192, 4, 3, 1.05, 3, 8, 4, 64, 8)                                                     \
@@ -3810,13 +3811,14 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 #define CKCI_CDNA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART)                                                     \
     X(matrix_wide_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv,                               \
       CKCI_WIDE_THREADS(ROWS, COLUMNS), ckci_k_matrix<ckci_k_matrix_wide_weight, ROWS, COLUMNS>)
-#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, W_ROWS, W_COLUMNS, PART, BACK, WEIGHT, ...)                       \
+#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, PART, BACK, ...)                                                  \
     X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
       ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
     X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
-      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
-    X(matrix_tma_weight_##W_ROWS##x##W_COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                      \
-      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, W_ROWS, W_COLUMNS>)
+      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)
+#define CKCI_TMA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART, ...)                                                 \
+    X(matrix_tma_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_tma, 384,                            \
+      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, ROWS, COLUMNS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
       ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
@@ -3847,6 +3849,7 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
     CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     CKCI_TMA_TILES(CKCI_TMA_KERNELS, X)                                                                      \
+    CKCI_TMA_WEIGHT_TILES(CKCI_TMA_WEIGHT_KERNELS, X)                                                        \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
@@ -4043,11 +4046,9 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(move_turn_1, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<1, false>)                                  \
     X(move_turn_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, false>)                                  \
     X(move_turn_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, false>)                                  \
-    X(move_turn_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, false>)                                  \
     X(move_convert_1, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                \
     X(move_convert_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                \
     X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
-    X(move_convert_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, true>)                                \
     X(pixel_half, PIXEL_half, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_half>)                            \
     X(pixel_f32, PIXEL_f32, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_f32>)
 
@@ -16145,7 +16146,7 @@ CKCI_FN void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64_t
 CKCI_FN void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
 {
     const int64_t x = t->x, y = t->y, from = t->from, to = t->to, v = t->v, unit = t->unit, want = t->want;
-    int64_t side = to == 1 ? 128 : to == 8 ? 32 : 64;
+    int64_t side = to == 1 ? 128 : 64;
     side = t->rows_x ? side : want / side;
     side = x > side && x <= side * 3 / 2 ? x : side;
     int64_t room = want, grain_x = ckci_min(t->unit_x, side), grain_y = ckci_max(unit, t->line / from);
@@ -16236,11 +16237,10 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
     int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to);
     int same = k->from == k->to, dense = step[0][k->transpose ? 1 : 0] == from && step[1][0] == to;
     const int alike = same || (k->transpose && from == 2 && to == 2); /* f16 and bf16 */
-    int64_t unit = alike ? 16 / to : to == 8 ? 2 : 4;
-    static const int32_t turn[2][4] = {
-        {CKCI_KERNEL_move_convert_1, CKCI_KERNEL_move_convert_2, CKCI_KERNEL_move_convert_4,
-         CKCI_KERNEL_move_convert_8},
-        {CKCI_KERNEL_move_turn_1, CKCI_KERNEL_move_turn_2, CKCI_KERNEL_move_turn_4, CKCI_KERNEL_move_turn_8},
+    int64_t unit = alike ? 16 / to : 4;
+    static const int32_t turn[2][3] = {
+        {CKCI_KERNEL_move_convert_1, CKCI_KERNEL_move_convert_2, CKCI_KERNEL_move_convert_4},
+        {CKCI_KERNEL_move_turn_1, CKCI_KERNEL_move_turn_2, CKCI_KERNEL_move_turn_4},
     };
     for (int i = 0; i < 6; i++) {
         k->tile[i] = 1;
@@ -16258,10 +16258,10 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
             ckci_move_copy(k, step, len);
             return;
         }
-    } else if (dense && (same || (k->from != CKCONV_I32 && k->to != CKCONV_I32)) &&
+    } else if (dense && to < 8 && (same || (k->from != CKCONV_I32 && k->to != CKCONV_I32)) &&
                (k->transpose ? ckci_move_turn(k, step, len, unit, line)
                              : ckci_move_straight(k, step, len, unit))) {
-        ckci_set_kernel(l, turn[alike][to == 8 ? 3 : to / 2]);
+        ckci_set_kernel(l, turn[alike][to / 2]);
         return;
     }
     k->before = 0;
@@ -23294,11 +23294,11 @@ CKCI_FN int32_t ckci_cpu_features(void)
 #define CKCI_WMMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, WMMA, wmma, __VA_ARGS__)
 #define CKCI_MMA_GATHER(X, ...) CKCI_ANY_GATHER(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, MMA, mma, __VA_ARGS__)
-#define CKCI_MMA_TMA(X, ROWS, COLUMNS, W_ROWS, W_COLUMNS, PART, BACK, WEIGHT, F_SLOW, F_PIXELS, B_SLOW,      \
-                     B_PIXELS, W_SLOW, W_PIXELS)                                                             \
+#define CKCI_MMA_TMA(X, ROWS, COLUMNS, PART, BACK, F_SLOW, F_PIXELS, B_SLOW, B_PIXELS)                       \
     CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, F_SLOW, F_PIXELS)                         \
-    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)               \
-    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, W_ROWS, W_COLUMNS, W_SLOW, W_PIXELS)
+    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)
+#define CKCI_MMA_TMA_WEIGHT(X, ROWS, COLUMNS, PART, SLOW, PIXELS)                                            \
+    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, ROWS, COLUMNS, SLOW, PIXELS)
 #define CKCI_MMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MMA, mma, tf32, __VA_ARGS__)
 #define CKCI_MMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MMA, mma, __VA_ARGS__)
@@ -23391,6 +23391,7 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_GATHER_TILES(CKCI_MMA_GATHER, X)                                                                    \
     CKCI_WEIGHT_TILES(CKCI_MMA_WEIGHT, X)                                                                    \
     CKCI_TMA_TILES(CKCI_MMA_TMA, X)                                                                          \
+    CKCI_TMA_WEIGHT_TILES(CKCI_MMA_TMA_WEIGHT, X)                                                            \
     CKCI_WHOLE_TILES(CKCI_MMA_WHOLE, X)                                                                      \
     CKCI_SINGLE_TILES(CKCI_MMA_SINGLE, X)                                                                    \
     CKCI_DOUBLE_TILES(CKCI_MMA_DOUBLE, X)                                                                    \
@@ -26312,9 +26313,12 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_TMA_DONE
 #undef CKCI_TMA_SLOT
 #undef CKCI_TMA_TILES
+#undef CKCI_TMA_WEIGHT_TILES
 #undef CKCI_TMA_KERNELS
+#undef CKCI_TMA_WEIGHT_KERNELS
 #undef CKCI_TMA_ROW
 #undef CKCI_MMA_TMA
+#undef CKCI_MMA_TMA_WEIGHT
 #undef CKCI_DIRECT_STAGES
 #undef CKCI_STREAM_TAPS
 #undef CKCI_BACK_ANY
