@@ -675,6 +675,8 @@ static void test_depth_taps(void)
         d.filter[1] = d.filter[2] = 3;
         d.input[0] = 20;
         d.input[1] = d.input[2] = 24;
+        d.pad_lo[1] = d.pad_lo[2] = d.pad_hi[1] = d.pad_hi[2] = 1;
+        d.in.layout = d.out.layout = CKCONV_NGCHW;
         d.in.dtype = CKCONV_F32;
         CHECK_OK(ckconv_device_named(archs[i % 2], &device, &err), err);
         if (CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &device, &err), err)) {

@@ -177,33 +177,25 @@
     X(grouped_4, GATHER_F32, 2, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                    \
     CKCI_FMA_WEIGHT_TILES(CKCI_FMA_WEIGHT_KERNELS, X)
 
-/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3 and columns;
-   strip of columns with stride 2. */
-#define CKCI_GPU_DEPTH(X, S, XO, V, V3, X3)                                                                  \
+/* Depthwise: storage type; numbers of a load of walk_weight_7 and of columns; strip of columns. Those of a
+   type alone follow its others (gpu/depth.h). */
+#define CKCI_GPU_DEPTH(X, S, V, V3, X3)                                                                      \
     X(depth_##S##_down_3, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 3>)      \
     X(depth_##S##_down_5, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 5>)      \
     X(depth_##S##_down_7, GATHER_DEPTH_##S, 4, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7>)      \
     X(depth_##S##_plane_walk_3, GATHER_PLANES_##S, 4, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)                                                        \
-    X(depth_##S##_plane_walk_5, GATHER_PLANES_##S, 4, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)                                                        \
+      ckci_k_depth_walk<ckci_k_s_##S, 8, 3>)                                                                 \
     X(depth_##S##_plane_walk_7, GATHER_PLANES_##S, 2, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk<ckci_k_s_##S, 1, 4, 7, true>)                                                        \
+      ckci_k_depth_walk<ckci_k_s_##S, 4, 7>)                                                                 \
     X(depth_##S##_row, GATHER_PLANES_##S, 2, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)            \
     X(depth_##S##_4_near, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
       ckci_k_depth<ckci_k_s_##S, 4, 8, 1, false>)                                                            \
     X(depth_##S##_4_second, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256,                                        \
       ckci_k_depth<ckci_k_s_##S, 4, 8, 2, false>)                                                            \
-    X(depth_##S##_4_any, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                           \
-      ckci_k_depth<ckci_k_s_##S, 4, 8, 0, false>)                                                            \
     X(depth_##S##_1_near, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
       ckci_k_depth<ckci_k_s_##S, 1, 8, 1, false>)                                                            \
-    X(depth_##S##_1_second, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                        \
-      ckci_k_depth<ckci_k_s_##S, 1, 8, 2, false>)                                                            \
     X(depth_##S##_1_any, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                           \
       ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                                                             \
-    X(depth_##S##_walk_3, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
-      ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)                                                      \
     X(depth_##S##_column_3_second, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                 \
       ckci_k_depth_column<ckci_k_s_##S, V3, X3, 2>)                                                          \
     X(depth_##S##_deep, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256, ckci_k_depth_deep<ckci_k_s_##S>)           \
@@ -221,16 +213,10 @@
       ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)                                                          \
     X(depth_##S##_sheet_7, GATHER_PLANES_##S, 3, ckci_gpu_depth, 128,                                        \
       ckci_k_depth_sheet<ckci_k_s_##S, 7, 1, false>)                                                         \
-    X(depth_weight_##S##_walk_3, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
-    X(depth_weight_##S##_walk_5, WEIGHT_DEPTH_##S, 2, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 5, false>)                                                \
     X(depth_weight_##S##_walk_7, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
       ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 7, false>)                                                \
     X(depth_weight_##S##_plane_walk_3, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 3, true>)                                                 \
-    X(depth_weight_##S##_plane_walk_5, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 5, true>)                                                 \
     X(depth_weight_##S##_plane_walk_7, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 4, 7, true>)                                                 \
     X(depth_weight_##S##_row, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 256,                                     \
@@ -239,10 +225,6 @@
       ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 8, 1>)                                                      \
     X(depth_weight_##S##_2_second, WEIGHT_DEPTH_##S, 3, ckci_gpu_depth, 256,                                 \
       ckci_k_depth_weight_second<ckci_k_s_##S>)                                                              \
-    X(depth_weight_##S##_4_any, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                    \
-      ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)                                                      \
-    X(depth_weight_##S##_1_second, WEIGHT_DEPTH_##S, 3, ckci_gpu_depth, 256,                                 \
-      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)                                                      \
     X(depth_weight_##S##_1_any, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                    \
       ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)                                                      \
     X(depth_weight_##S##_4_second, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                 \
@@ -263,6 +245,22 @@
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>)                                                         \
     X(depth_weight_##S##_sheet_7, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 7, 1>)
+#define CKCI_GPU_DEPTH_HALF(X)                                                                               \
+    X(depth_half_plane_walk_5, GATHER_PLANES_half, 4, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_walk<ckci_k_s_half, 8, 5>)                                                                \
+    X(depth_half_4_any, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                           \
+      ckci_k_depth<ckci_k_s_half, 4, 8, 0, false>)                                                           \
+    X(depth_half_1_second, GATHER_DEPTH_half, 1, ckci_gpu_depth, 256,                                        \
+      ckci_k_depth<ckci_k_s_half, 1, 8, 2, false>)                                                           \
+    X(depth_half_down_5_short, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                    \
+      ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
+    X(depth_weight_half_4_any, WEIGHT_DEPTH_half, 4, ckci_gpu_depth, 256,                                    \
+      ckci_k_depth_weight<ckci_k_s_half, 4, 8, 1, 1, 0>)
+#define CKCI_GPU_DEPTH_F32(X)                                                                                \
+    X(depth_f32_column_3, GATHER_DEPTH_f32, 2, ckci_gpu_depth, 256,                                          \
+      ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                                                            \
+    X(depth_weight_f32_walk_3, WEIGHT_DEPTH_f32, 4, ckci_gpu_depth, 256,                                     \
+      ckci_k_depth_walk_weight<ckci_k_s_f32, 2, 4, 3, false>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, GATHER_SUMS, 1, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                 \
@@ -282,12 +280,10 @@
     X(direct_weight_i32, WEIGHT_I8, 3, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                    \
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X)                                                                                       \
-    CKCI_GPU_DEPTH(X, half, 8, 2, 4, 3)                                                                      \
-    CKCI_GPU_DEPTH(X, f32, 4, 1, 2, 4)                                                                       \
-    X(depth_f32_column_3, GATHER_DEPTH_f32, 2, ckci_gpu_depth, 256,                                          \
-      ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                                                            \
-    X(depth_half_down_5_short, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                    \
-      ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
+    CKCI_GPU_DEPTH(X, half, 2, 4, 3)                                                                         \
+    CKCI_GPU_DEPTH_HALF(X)                                                                                   \
+    CKCI_GPU_DEPTH(X, f32, 1, 2, 4)                                                                          \
+    CKCI_GPU_DEPTH_F32(X)                                                                                    \
     X(depth_matrix, GATHER_DEPTH_half, 4, ckci_gpu_depth, 256, ckci_k_depth_matrix)                          \
     X(depth_matrix_weight_16, WEIGHT_DEPTH_half, 4, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<0>)      \
     X(depth_matrix_weight_32, WEIGHT_DEPTH_half, 2, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<1>)      \
