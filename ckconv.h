@@ -3905,12 +3905,8 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
       ckci_k_depth_sheet<ckci_k_s_##S, 5, 1, false>)                                                         \
     X(depth_##S##_sheet_3_second, GATHER_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, false>)                                                         \
-    X(depth_##S##_sheet_5_second, GATHER_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
-      ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, false>)                                                         \
     X(depth_##S##_sheet_3_back, GATHER_PLANES_##S, 2, ckci_gpu_depth, 128,                                   \
       ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, true>)                                                          \
-    X(depth_##S##_sheet_5_back, GATHER_PLANES_##S, 1, ckci_gpu_depth, 128,                                   \
-      ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)                                                          \
     X(depth_##S##_sheet_7, GATHER_PLANES_##S, 3, ckci_gpu_depth, 128,                                        \
       ckci_k_depth_sheet<ckci_k_s_##S, 7, 1, false>)                                                         \
     X(depth_weight_##S##_walk_7, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
@@ -3935,14 +3931,10 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
       ckci_k_depth_down_weight<ckci_k_s_##S, 5>)                                                             \
     X(depth_weight_##S##_deep, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                     \
       ckci_k_depth_deep_weight<ckci_k_s_##S>)                                                                \
-    X(depth_weight_##S##_sheet_3, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
-      ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)                                                         \
     X(depth_weight_##S##_sheet_5, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)                                                         \
     X(depth_weight_##S##_sheet_3_second, WEIGHT_PLANES_##S, 2, ckci_gpu_depth, 128,                          \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 2>)                                                         \
-    X(depth_weight_##S##_sheet_5_second, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                          \
-      ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>)                                                         \
     X(depth_weight_##S##_sheet_7, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 7, 1>)
 #define CKCI_GPU_DEPTH_HALF(X)                                                                               \
@@ -3955,7 +3947,15 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(depth_half_down_5_short, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                    \
       ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
     X(depth_weight_half_4_any, WEIGHT_DEPTH_half, 4, ckci_gpu_depth, 256,                                    \
-      ckci_k_depth_weight<ckci_k_s_half, 4, 8, 1, 1, 0>)
+      ckci_k_depth_weight<ckci_k_s_half, 4, 8, 1, 1, 0>)                                                     \
+    X(depth_half_sheet_5_second, GATHER_PLANES_half, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet<ckci_k_s_half, 5, 2, false>)                                                        \
+    X(depth_half_sheet_5_back, GATHER_PLANES_half, 1, ckci_gpu_depth, 128,                                   \
+      ckci_k_depth_sheet<ckci_k_s_half, 5, 2, true>)                                                         \
+    X(depth_weight_half_sheet_3, WEIGHT_PLANES_half, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet_weight<ckci_k_s_half, 3, 1>)                                                        \
+    X(depth_weight_half_sheet_5_second, WEIGHT_PLANES_half, 4, ckci_gpu_depth, 128,                          \
+      ckci_k_depth_sheet_weight<ckci_k_s_half, 5, 2>)
 #define CKCI_GPU_DEPTH_F32(X)                                                                                \
     X(depth_f32_column_3, GATHER_DEPTH_f32, 2, ckci_gpu_depth, 256,                                          \
       ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                                                            \
@@ -16378,8 +16378,12 @@ enum {
     CKCI_DEPTH_1_ANY,
     CKCI_DEPTH_COLUMN_SECOND,
     CKCI_DEPTH_DEEP,
-    CKCI_DEPTH_SHEET,                         /* 3, 5; stride 2: 3, 5; its gradient: 3, 5; 7 */
-    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7, /* the first of bwd_weight */
+    CKCI_DEPTH_SHEET_3,
+    CKCI_DEPTH_SHEET_5,
+    CKCI_DEPTH_SHEET_3_SECOND,
+    CKCI_DEPTH_SHEET_3_BACK,
+    CKCI_DEPTH_SHEET_7,
+    CKCI_DEPTH_WEIGHT, /* the first of bwd_weight */
     CKCI_DEPTH_WEIGHT_WALK_7 = CKCI_DEPTH_WEIGHT,
     CKCI_DEPTH_WEIGHT_PLANE_WALK_3,
     CKCI_DEPTH_WEIGHT_PLANE_WALK_7,
@@ -16390,13 +16394,19 @@ enum {
     CKCI_DEPTH_WEIGHT_4_SECOND, /* stride 2, any taps */
     CKCI_DEPTH_WEIGHT_DOWN,     /* 3, 5 */
     CKCI_DEPTH_WEIGHT_DEEP = CKCI_DEPTH_WEIGHT_DOWN + 2,
-    CKCI_DEPTH_WEIGHT_SHEET,                       /* 3, 5; stride 2: 3, 5; 7 */
-    CKCI_DEPTH_BOTH = CKCI_DEPTH_WEIGHT_SHEET + 5, /* as many have both types; of f16 and bf16 alone: */
+    CKCI_DEPTH_WEIGHT_SHEET_5,
+    CKCI_DEPTH_WEIGHT_SHEET_3_SECOND,
+    CKCI_DEPTH_WEIGHT_SHEET_7,
+    CKCI_DEPTH_BOTH, /* as many have both types; of f16 and bf16 alone: */
     CKCI_DEPTH_PLANE_WALK_5 = CKCI_DEPTH_BOTH,
     CKCI_DEPTH_4_ANY,
     CKCI_DEPTH_1_SECOND,
     CKCI_DEPTH_DOWN_5_SHORT,
     CKCI_DEPTH_WEIGHT_4_ANY,
+    CKCI_DEPTH_SHEET_5_SECOND,
+    CKCI_DEPTH_SHEET_5_BACK,
+    CKCI_DEPTH_WEIGHT_SHEET_3,
+    CKCI_DEPTH_WEIGHT_SHEET_5_SECOND,
     CKCI_DEPTH_COLUMN = CKCI_DEPTH_BOTH, /* of f32 alone: */
     CKCI_DEPTH_WEIGHT_WALK_3
 };
@@ -17084,14 +17094,16 @@ CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, cons
     return ckci_make_divisor(ckci_ceil_div(bytes, 16) + (bits % 16 != 0));
 }
 
-/* Sheets, if there is a kernel for them: its place among those of its kind, else -1. */
+/* Sheets, if there is a kernel for them: which, else -1. */
 CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     ckci_gpu_depth_sheet *s = &k->sheet;
     int64_t f = p->filter[2], stride = p->stride[2], size = (int64_t)ckci_size(k->a.dtype);
     const ckci_tensor *read = &p->t[back ? CKCI_OUT : CKCI_IN], *written = &p->t[back ? CKCI_IN : CKCI_OUT];
-    int fits = k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
+    /* f32 has strips for 5 x 5 with stride 2, and what walks for bwd_weight of 3 x 3 */
+    const int there = size == 2 || !(stride == 2 ? f == 5 : weight && f == 3);
+    int fits = there && k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
                (f == 3 || f == 5 || (f == 7 && stride == 1)) && stride <= 2 && p->filter[0] == 1 &&
                p->pad[0] == 0 && p->dilation[1] == 1 && p->dilation[2] == 1;
     fits =
@@ -17146,7 +17158,15 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     int64_t apart = weight && p->n > 1 ? p->g : 0; /* images begin anywhere */
     s->by_a = ckci_depth_sheet_pieces(s, s->in, s->a_room, size, apart, bits);
     s->by_o = ckci_depth_sheet_pieces(s, s->out, s->o_room, size, apart, bits);
-    return f == 7 ? weight ? 4 : 6 : (int32_t)(stride == 1 ? 0 : back ? 4 : 2) + (int32_t)(f - 3) / 2;
+    if (f == 7) {
+        return weight ? CKCI_DEPTH_WEIGHT_SHEET_7 : CKCI_DEPTH_SHEET_7;
+    }
+    static const int32_t sheets[2][5] = {
+        {CKCI_DEPTH_SHEET_3, CKCI_DEPTH_SHEET_3_SECOND, CKCI_DEPTH_SHEET_3_BACK, CKCI_DEPTH_WEIGHT_SHEET_3,
+         CKCI_DEPTH_WEIGHT_SHEET_3_SECOND},
+        {CKCI_DEPTH_SHEET_5, CKCI_DEPTH_SHEET_5_SECOND, CKCI_DEPTH_SHEET_5_BACK, CKCI_DEPTH_WEIGHT_SHEET_5,
+         CKCI_DEPTH_WEIGHT_SHEET_5_SECOND}};
+    return sheets[f == 5][weight ? 2 + stride : stride == 1 ? 0 : 1 + back];
 }
 
 /* Undoes what ckci_depth_start does for planes: sheets have y before x. */
@@ -17190,7 +17210,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int32_t sheet = planes == CKCI_DEPTH_LAST || k->red > 1 ? -1 : ckci_depth_sheets(p, device, k);
     if (sheet >= 0) {
         ckci_depth_as_written(p, k);
-        ckci_depth_set(k, 0, CKCI_DEPTH_SHEET + sheet, l);
+        ckci_depth_set(k, 0, sheet, l);
         l->grid = ckci_saturating_mul(ckci_ceil_div(k->sheet.planes, k->sheet.count), k->sheet.bands);
         *cost = ckci_depth_cost(p, device, 1);
         return ckci_too_many_blocks(l->grid, err);
@@ -17342,7 +17362,7 @@ CKCI_FN int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device 
     int64_t units = ckci_max(device->compute_units, 1);
     if (sheet >= 0) {
         ckci_depth_as_written(p, k);
-        ckci_depth_set(k, 1, CKCI_DEPTH_WEIGHT_SHEET + sheet, l);
+        ckci_depth_set(k, 1, sheet, l);
         k->lanes_c = k->sheet.count;
         k->lanes_p = (int32_t)k->sheet.by_wide.d;
         k->lanes_u = k->tiles_u = k->units = 1;
@@ -17402,7 +17422,7 @@ CKCI_FN int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, 
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype);
     if (sheet >= 0) {
-        int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, sheet == 2 || sheet == 3 ? 2 : 1, 0, 1);
+        int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, k->dim[2].stride, 0, 1);
         return columns * k->sheet.high * ckci_ceil_div(k->all, k->parts);
     }
     if (deep) {

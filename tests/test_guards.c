@@ -943,9 +943,9 @@ static void test_kernels(void)
         "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f32 first "
         "depth_weight_f32_plane_walk_7",
         "gfx942 gpu_depthwise_fwd 64 4 1 1 3 28 2 2 fwd f16 first depth_half_sheet_3_second",
-        "gfx942 gpu_depthwise_fwd 64 4 1 1 5 28 2 2 fwd f32 first depth_f32_sheet_5_second",
+        "gfx942 gpu_depthwise_fwd 64 4 1 1 5 28 2 2 fwd f16 first depth_half_sheet_5_second",
         "gfx942 gpu_depthwise_bwd_data 64 4 1 1 3 28 2 2 bwd_data f16 first depth_half_sheet_3_back",
-        "gfx942 gpu_depthwise_bwd_data 64 4 1 1 5 28 2 2 bwd_data f32 first depth_f32_sheet_5_back",
+        "gfx942 gpu_depthwise_bwd_data 64 4 1 1 5 28 2 2 bwd_data f16 first depth_half_sheet_5_back",
         "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f16 last depth_weight_half_down_3",
         "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 5 28 1 2 bwd_weight f16 last depth_weight_half_down_5",
         "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f16 last depth_weight_half_walk_7",
@@ -970,9 +970,9 @@ static void test_kernels(void)
         "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f32 first "
         "depth_weight_f32_plane_walk_7",
         "sm_90 gpu_depthwise_fwd 64 4 1 1 3 28 2 2 fwd f16 first depth_half_sheet_3_second",
-        "sm_90 gpu_depthwise_fwd 64 4 1 1 5 28 2 2 fwd f32 first depth_f32_sheet_5_second",
+        "sm_90 gpu_depthwise_fwd 64 4 1 1 5 28 2 2 fwd f16 first depth_half_sheet_5_second",
         "sm_90 gpu_depthwise_bwd_data 64 4 1 1 3 28 2 2 bwd_data f16 first depth_half_sheet_3_back",
-        "sm_90 gpu_depthwise_bwd_data 64 4 1 1 5 28 2 2 bwd_data f32 first depth_f32_sheet_5_back",
+        "sm_90 gpu_depthwise_bwd_data 64 4 1 1 5 28 2 2 bwd_data f16 first depth_half_sheet_5_back",
         "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f16 last depth_weight_half_down_3",
         "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 5 28 1 2 bwd_weight f16 last depth_weight_half_down_5",
         "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f16 last depth_weight_half_walk_7",

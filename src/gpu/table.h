@@ -205,12 +205,8 @@
       ckci_k_depth_sheet<ckci_k_s_##S, 5, 1, false>)                                                         \
     X(depth_##S##_sheet_3_second, GATHER_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, false>)                                                         \
-    X(depth_##S##_sheet_5_second, GATHER_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
-      ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, false>)                                                         \
     X(depth_##S##_sheet_3_back, GATHER_PLANES_##S, 2, ckci_gpu_depth, 128,                                   \
       ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, true>)                                                          \
-    X(depth_##S##_sheet_5_back, GATHER_PLANES_##S, 1, ckci_gpu_depth, 128,                                   \
-      ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)                                                          \
     X(depth_##S##_sheet_7, GATHER_PLANES_##S, 3, ckci_gpu_depth, 128,                                        \
       ckci_k_depth_sheet<ckci_k_s_##S, 7, 1, false>)                                                         \
     X(depth_weight_##S##_walk_7, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
@@ -235,14 +231,10 @@
       ckci_k_depth_down_weight<ckci_k_s_##S, 5>)                                                             \
     X(depth_weight_##S##_deep, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                     \
       ckci_k_depth_deep_weight<ckci_k_s_##S>)                                                                \
-    X(depth_weight_##S##_sheet_3, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
-      ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)                                                         \
     X(depth_weight_##S##_sheet_5, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)                                                         \
     X(depth_weight_##S##_sheet_3_second, WEIGHT_PLANES_##S, 2, ckci_gpu_depth, 128,                          \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 2>)                                                         \
-    X(depth_weight_##S##_sheet_5_second, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                          \
-      ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>)                                                         \
     X(depth_weight_##S##_sheet_7, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 7, 1>)
 #define CKCI_GPU_DEPTH_HALF(X)                                                                               \
@@ -255,7 +247,15 @@
     X(depth_half_down_5_short, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                    \
       ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
     X(depth_weight_half_4_any, WEIGHT_DEPTH_half, 4, ckci_gpu_depth, 256,                                    \
-      ckci_k_depth_weight<ckci_k_s_half, 4, 8, 1, 1, 0>)
+      ckci_k_depth_weight<ckci_k_s_half, 4, 8, 1, 1, 0>)                                                     \
+    X(depth_half_sheet_5_second, GATHER_PLANES_half, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet<ckci_k_s_half, 5, 2, false>)                                                        \
+    X(depth_half_sheet_5_back, GATHER_PLANES_half, 1, ckci_gpu_depth, 128,                                   \
+      ckci_k_depth_sheet<ckci_k_s_half, 5, 2, true>)                                                         \
+    X(depth_weight_half_sheet_3, WEIGHT_PLANES_half, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet_weight<ckci_k_s_half, 3, 1>)                                                        \
+    X(depth_weight_half_sheet_5_second, WEIGHT_PLANES_half, 4, ckci_gpu_depth, 128,                          \
+      ckci_k_depth_sheet_weight<ckci_k_s_half, 5, 2>)
 #define CKCI_GPU_DEPTH_F32(X)                                                                                \
     X(depth_f32_column_3, GATHER_DEPTH_f32, 2, ckci_gpu_depth, 256,                                          \
       ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                                                            \
