@@ -3965,7 +3965,6 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, GATHER_SUMS, 1, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                 \
     X(gather_f32_64, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                  \
-    X(gather_f32_32, GATHER_SUMS, 4, ckci_gpu_conv, 64, ckci_k_gather<float, 32, 8, 64>)                     \
     X(gather_f64_64, GATHER_F64, 4, ckci_gpu_conv, 256, ckci_k_gather<double, 64, 16, 256>)                  \
     X(gather_i32_64, GATHER_I8, 4, ckci_gpu_conv, 256, ckci_k_gather<int32_t, 64, 16, 256>)                  \
     X(weight_f32_128, WEIGHT_SUMS, 4, ckci_gpu_conv, 256, ckci_k_weight<float, 128, 8, 256>)                 \
@@ -15490,7 +15489,7 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
    kernels read memory for each product. */
 CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double per_block, int32_t tile)
 {
-    double rate = tile == 128 ? 1 : tile == 64 ? 1.6 : 3.5, share = (double)blocks / ckci_units(device);
+    double rate = tile == 128 ? 1 : 1.6, share = (double)blocks / ckci_units(device);
     return ckci_cost_fma(device, per_block * rate * (share < 1.5 ? 1.5 : share));
 }
 
@@ -15605,11 +15604,10 @@ CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *d
     ckci_make_gpu_conv(p, k);
     double red = ckci_reduction(k, (double)k->red);
     if (tile) {
-        ckci_set_kernel(l, tile == 128 ? CKCI_KERNEL_gather_f32_128
-                           : tile == 64
-                               ? ckci_kernel_for(kind, CKCI_KERNEL_gather_f32_64, CKCI_KERNEL_gather_f64_64,
-                                                 CKCI_KERNEL_gather_i32_64)
-                               : CKCI_KERNEL_gather_f32_32);
+        ckci_set_kernel(l, tile == 128
+                               ? CKCI_KERNEL_gather_f32_128
+                               : ckci_kernel_for(kind, CKCI_KERNEL_gather_f32_64, CKCI_KERNEL_gather_f64_64,
+                                                 CKCI_KERNEL_gather_i32_64));
         k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile), 1);
         k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
         CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
@@ -23388,11 +23386,7 @@ CKCI_FN int32_t ckci_cpu_features(void)
 
 #define CKCI_GPU_INSTANCES(X)                                                                                \
     CKCI_GPU_TILES(X, FWD, fwd, ckci_fit_gpu_gather, ckci_list_gpu_gather)                                   \
-    X(gpu_vector_fwd_f32_32, VECTOR, FWD, CKCONV_F32, CKCI_NO_TILE(VECTOR, 32), ckci_fit_gpu_gather,         \
-      ckci_list_gpu_gather)                                                                                  \
     CKCI_GPU_TILES(X, BWD_DATA, bwd_data, ckci_fit_gpu_gather, ckci_list_gpu_gather)                         \
-    X(gpu_vector_bwd_data_f32_32, VECTOR, BWD_DATA, CKCONV_F32, CKCI_NO_TILE(VECTOR, 32),                    \
-      ckci_fit_gpu_gather, ckci_list_gpu_gather)                                                             \
     CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
     CKCI_FMA_GATHER_TILES(CKCI_FMA_GATHER_ROW, X)                                                            \
     CKCI_FMA_OTHER_ROW(X, gpu_narrow_bwd_data, BWD_DATA, NARROW, narrow, 1024, 128, 8, 3, 1.05)              \

@@ -15414,8 +15414,8 @@ CKCI_K_FN void ckci_k_depth_stage(const ckci_gpu_depth &p, T *to, int32_t tile, 
 }
 
 /* F x F taps (F = 3: Z x 3 x 3) with padding that keeps the size, which makes windows begin at a piece. Each
-   row of inputs is loaded once and added to the F rows of outputs that it belongs to, which move up a row with
-   the first tap. */
+   row of inputs is loaded once and added to the F rows of outputs that it belongs to, which move up a row
+   with the first tap. */
 template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_walk_by {
     typedef typename S::T T;
     /* numbers of a window, and those before the first tap */

@@ -913,7 +913,6 @@ static void test_kernels(void)
         "sm_90 gpu_mma_fwd_pointwise 1 8 40 96 1 28 1 2 fwd f16 first matrix_planes_128",
         "gfx906 gpu_vector_fwd_f32_128 1 8 256 256 3 28 1 2 fwd f32 last gather_f32_128",
         "gfx906 gpu_vector_fwd_f32_64 1 8 256 256 3 28 1 2 fwd f32 last gather_f32_64",
-        "gfx906 gpu_vector_fwd_f32_32 1 8 256 256 3 28 1 2 fwd f32 last gather_f32_32",
         "gfx906 gpu_vector_bwd_data_f64_64 1 8 256 256 3 28 1 2 bwd_data f64 last gather_f64_64",
         "gfx906 gpu_vector_fwd_i32_64 1 8 256 256 3 28 1 2 fwd i8 last gather_i32_64",
         "gfx906 gpu_vector_bwd_weight_f32_128 1 8 256 256 3 28 1 2 bwd_weight f32 last weight_f32_128",

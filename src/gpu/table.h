@@ -265,7 +265,6 @@
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, GATHER_SUMS, 1, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                 \
     X(gather_f32_64, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                  \
-    X(gather_f32_32, GATHER_SUMS, 4, ckci_gpu_conv, 64, ckci_k_gather<float, 32, 8, 64>)                     \
     X(gather_f64_64, GATHER_F64, 4, ckci_gpu_conv, 256, ckci_k_gather<double, 64, 16, 256>)                  \
     X(gather_i32_64, GATHER_I8, 4, ckci_gpu_conv, 256, ckci_k_gather<int32_t, 64, 16, 256>)                  \
     X(weight_f32_128, WEIGHT_SUMS, 4, ckci_gpu_conv, 256, ckci_k_weight<float, 128, 8, 256>)                 \

@@ -235,11 +235,7 @@ CKCI_FN int32_t ckci_cpu_features(void)
 
 #define CKCI_GPU_INSTANCES(X)                                                                                \
     CKCI_GPU_TILES(X, FWD, fwd, ckci_fit_gpu_gather, ckci_list_gpu_gather)                                   \
-    X(gpu_vector_fwd_f32_32, VECTOR, FWD, CKCONV_F32, CKCI_NO_TILE(VECTOR, 32), ckci_fit_gpu_gather,         \
-      ckci_list_gpu_gather)                                                                                  \
     CKCI_GPU_TILES(X, BWD_DATA, bwd_data, ckci_fit_gpu_gather, ckci_list_gpu_gather)                         \
-    X(gpu_vector_bwd_data_f32_32, VECTOR, BWD_DATA, CKCONV_F32, CKCI_NO_TILE(VECTOR, 32),                    \
-      ckci_fit_gpu_gather, ckci_list_gpu_gather)                                                             \
     CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
     CKCI_FMA_GATHER_TILES(CKCI_FMA_GATHER_ROW, X)                                                            \
     CKCI_FMA_OTHER_ROW(X, gpu_narrow_bwd_data, BWD_DATA, NARROW, narrow, 1024, 128, 8, 3, 1.05)              \
