@@ -1468,8 +1468,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef TM
 #pragma push_macro("TN")
 #undef TN
-#pragma push_macro("TOGETHER")
-#undef TOGETHER
 #pragma push_macro("TURN")
 #undef TURN
 #pragma push_macro("TURNED")
@@ -3454,7 +3452,7 @@ typedef struct ckci_gpu_depth_box {
 /* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
 enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 
-/* LDS of bwd_weight that walks down planes of f32 with filters of 3 x 3 and 5 x 5 (NVIDIA). */
+/* LDS of bwd_weight that walks down planes of f32 with filters of 3 x 3 (NVIDIA). */
 enum { CKCI_DEPTH_WALK_LDS = 106528 };
 
 /* narrow: bytes of LDS of a block. */
@@ -3739,21 +3737,24 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     M(X, ALL, I8, 128, 128, 3, 1.23, 1.2)                                                                    \
     M(X, ALL, I8, 64, 64, 3, 4.3, 2.6)                                                                       \
     M(X, ALL, HALF, 32, 128, 4, 4.6, 2.6)                                                                    \
-    M(X, MMA, HALF, 128, 256, 4, 1.12, 1.12)                                                                 \
     M(X, MMA, HALF, 64, 256, 3, 1.7, 1.7)                                                                    \
     M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
     M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
 
-/* sm_90's tiles that the TMA brings: rows and columns, those of bwd_weight's (64 channels are on one side),
-   parts of the kernels that read weights along the reduction and across it, and of bwd_weight's; how much
-   slower than .022 ns an output fwd, bwd_data and bwd_weight take 64 places of the reduction, where boxes are
-   of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200; bwd_weight with 64 channels:
-   reckoned from what a step reads of LDS) */
+/* sm_90's tiles that the TMA brings: rows and columns, parts of the kernels that read weights along the
+   reduction and across it; how much slower than .022 ns an output fwd and bwd_data take 64 places of the
+   reduction, where boxes are of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
-    M(X, 128, 256, 128, 256, 1, 2, 3, .84, .95, .89, .95, 1.02, 1.05)                                        \
-    M(X, 256, 128, 256, 128, 2, 3, 4, .94, .95, .93, 1.09, 1.13, 1.15)                                       \
-    M(X, 128, 128, 128, 128, 3, 4, 1, 1.04, 1.15, 1.11, 1.19, 1.2, 1.8)                                      \
-    M(X, 256, 64, 64, 256, 1, 2, 4, 1.06, 1.25, 1.1, 1.25, 1.3, 1.4)
+    M(X, 128, 256, 1, 2, .84, .95, .89, .95)                                                                 \
+    M(X, 256, 128, 2, 3, .94, .95, .93, 1.09)                                                                \
+    M(X, 128, 128, 3, 4, 1.04, 1.15, 1.11, 1.19)                                                             \
+    M(X, 256, 64, 1, 2, 1.06, 1.25, 1.1, 1.25)
+
+/* and bwd_weight's, with one kernel (with 64 channels: reckoned from what a step reads of LDS) */
+#define CKCI_TMA_WEIGHT_TILES(M, X)                                                                          \
+    M(X, 128, 256, 3, 1.02, 1.05)                                                                            \
+    M(X, 128, 128, 1, 1.2, 1.8)                                                                              \
+    M(X, 64, 256, 4, 1.3, 1.4)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -3763,8 +3764,7 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 
 /* bwd_weight, where waves fill tiles (CDNA 4) alone: rows, columns, part */
 #define CKCI_CDNA_WEIGHT_TILES(M, X)                                                                         \
-    M(X, 256, 256, 4)                                                                                        \
-    M(X, 128, 256, 1)
+    M(X, 256, 256, 4)
 
 /* i8, fwd and bwd_data: rows, columns, part, mma.sync's slowness */
 #define CKCI_WHOLE_TILES(M, X)                                                                               \
@@ -3793,7 +3793,6 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 /* and of bwd_weight */
 #define CKCI_FMA_WEIGHT_TILES(M, X)                                                                          \
     M(X, 128x128, 128, 128, 128, 4, 2, .495, 1, 16, 8, 8, 1)                                                 \
-    M(X, 48x128, 48, 128, 64, 4, 6, .565, 3, 12, 8, 8, 1)                                                    \
     M(X, 64x64, 64, 64, 128, 4, 2, .56, 1, 16, 8, CKCI_K_DEEP, 4)                                            \
     M(X, 32x96, 32, 96, 192, 4, 2, .8, 1, 8, 8, 16, 4)                                                       \
     M(X, 16x48, 16, 48, 192, 4, 3, 1.05, 3, 8, 4, 64, 8)                                                     \
@@ -3819,13 +3818,14 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 #define CKCI_CDNA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART)                                                     \
     X(matrix_wide_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv,                               \
       CKCI_WIDE_THREADS(ROWS, COLUMNS), ckci_k_matrix<ckci_k_matrix_wide_weight, ROWS, COLUMNS>)
-#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, W_ROWS, W_COLUMNS, PART, BACK, WEIGHT, ...)                       \
+#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, PART, BACK, ...)                                                  \
     X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
       ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
     X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
-      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
-    X(matrix_tma_weight_##W_ROWS##x##W_COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                      \
-      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, W_ROWS, W_COLUMNS>)
+      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)
+#define CKCI_TMA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART, ...)                                                 \
+    X(matrix_tma_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_tma, 384,                            \
+      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, ROWS, COLUMNS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
       ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
@@ -3856,6 +3856,7 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
     CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     CKCI_TMA_TILES(CKCI_TMA_KERNELS, X)                                                                      \
+    CKCI_TMA_WEIGHT_TILES(CKCI_TMA_WEIGHT_KERNELS, X)                                                        \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
@@ -3885,33 +3886,25 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(grouped_4, GATHER_F32, 2, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                    \
     CKCI_FMA_WEIGHT_TILES(CKCI_FMA_WEIGHT_KERNELS, X)
 
-/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3 and columns;
-   strip of columns with stride 2. */
-#define CKCI_GPU_DEPTH(X, S, XO, V, V3, X3)                                                                  \
+/* Depthwise: storage type; numbers of a load of walk_weight_7 and of columns; strip of columns. Those of a
+   type alone follow its others (gpu/depth.h). */
+#define CKCI_GPU_DEPTH(X, S, V, V3, X3)                                                                      \
     X(depth_##S##_down_3, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 3>)      \
     X(depth_##S##_down_5, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 5>)      \
     X(depth_##S##_down_7, GATHER_DEPTH_##S, 4, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7>)      \
     X(depth_##S##_plane_walk_3, GATHER_PLANES_##S, 4, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)                                                        \
-    X(depth_##S##_plane_walk_5, GATHER_PLANES_##S, 4, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)                                                        \
+      ckci_k_depth_walk<ckci_k_s_##S, 8, 3>)                                                                 \
     X(depth_##S##_plane_walk_7, GATHER_PLANES_##S, 2, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk<ckci_k_s_##S, 1, 4, 7, true>)                                                        \
+      ckci_k_depth_walk<ckci_k_s_##S, 4, 7>)                                                                 \
     X(depth_##S##_row, GATHER_PLANES_##S, 2, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)            \
     X(depth_##S##_4_near, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
       ckci_k_depth<ckci_k_s_##S, 4, 8, 1, false>)                                                            \
     X(depth_##S##_4_second, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256,                                        \
       ckci_k_depth<ckci_k_s_##S, 4, 8, 2, false>)                                                            \
-    X(depth_##S##_4_any, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                           \
-      ckci_k_depth<ckci_k_s_##S, 4, 8, 0, false>)                                                            \
     X(depth_##S##_1_near, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
       ckci_k_depth<ckci_k_s_##S, 1, 8, 1, false>)                                                            \
-    X(depth_##S##_1_second, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                        \
-      ckci_k_depth<ckci_k_s_##S, 1, 8, 2, false>)                                                            \
     X(depth_##S##_1_any, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                           \
       ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                                                             \
-    X(depth_##S##_walk_3, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
-      ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)                                                      \
     X(depth_##S##_column_3_second, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                 \
       ckci_k_depth_column<ckci_k_s_##S, V3, X3, 2>)                                                          \
     X(depth_##S##_deep, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256, ckci_k_depth_deep<ckci_k_s_##S>)           \
@@ -3921,24 +3914,14 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
       ckci_k_depth_sheet<ckci_k_s_##S, 5, 1, false>)                                                         \
     X(depth_##S##_sheet_3_second, GATHER_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, false>)                                                         \
-    X(depth_##S##_sheet_5_second, GATHER_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
-      ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, false>)                                                         \
     X(depth_##S##_sheet_3_back, GATHER_PLANES_##S, 2, ckci_gpu_depth, 128,                                   \
       ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, true>)                                                          \
-    X(depth_##S##_sheet_5_back, GATHER_PLANES_##S, 1, ckci_gpu_depth, 128,                                   \
-      ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)                                                          \
     X(depth_##S##_sheet_7, GATHER_PLANES_##S, 3, ckci_gpu_depth, 128,                                        \
       ckci_k_depth_sheet<ckci_k_s_##S, 7, 1, false>)                                                         \
-    X(depth_weight_##S##_walk_3, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
-    X(depth_weight_##S##_walk_5, WEIGHT_DEPTH_##S, 2, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 5, false>)                                                \
     X(depth_weight_##S##_walk_7, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
       ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 7, false>)                                                \
     X(depth_weight_##S##_plane_walk_3, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 3, true>)                                                 \
-    X(depth_weight_##S##_plane_walk_5, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 5, true>)                                                 \
     X(depth_weight_##S##_plane_walk_7, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 4, 7, true>)                                                 \
     X(depth_weight_##S##_row, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 256,                                     \
@@ -3947,10 +3930,6 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
       ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 8, 1>)                                                      \
     X(depth_weight_##S##_2_second, WEIGHT_DEPTH_##S, 3, ckci_gpu_depth, 256,                                 \
       ckci_k_depth_weight_second<ckci_k_s_##S>)                                                              \
-    X(depth_weight_##S##_4_any, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                    \
-      ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)                                                      \
-    X(depth_weight_##S##_1_second, WEIGHT_DEPTH_##S, 3, ckci_gpu_depth, 256,                                 \
-      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)                                                      \
     X(depth_weight_##S##_1_any, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                    \
       ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)                                                      \
     X(depth_weight_##S##_4_second, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                 \
@@ -3961,21 +3940,40 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
       ckci_k_depth_down_weight<ckci_k_s_##S, 5>)                                                             \
     X(depth_weight_##S##_deep, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                     \
       ckci_k_depth_deep_weight<ckci_k_s_##S>)                                                                \
-    X(depth_weight_##S##_sheet_3, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
-      ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)                                                         \
     X(depth_weight_##S##_sheet_5, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)                                                         \
     X(depth_weight_##S##_sheet_3_second, WEIGHT_PLANES_##S, 2, ckci_gpu_depth, 128,                          \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 2>)                                                         \
-    X(depth_weight_##S##_sheet_5_second, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                          \
-      ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>)                                                         \
     X(depth_weight_##S##_sheet_7, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 7, 1>)
+#define CKCI_GPU_DEPTH_HALF(X)                                                                               \
+    X(depth_half_plane_walk_5, GATHER_PLANES_half, 4, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_walk<ckci_k_s_half, 8, 5>)                                                                \
+    X(depth_half_4_any, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                           \
+      ckci_k_depth<ckci_k_s_half, 4, 8, 0, false>)                                                           \
+    X(depth_half_1_second, GATHER_DEPTH_half, 1, ckci_gpu_depth, 256,                                        \
+      ckci_k_depth<ckci_k_s_half, 1, 8, 2, false>)                                                           \
+    X(depth_half_down_5_short, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                    \
+      ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
+    X(depth_weight_half_4_any, WEIGHT_DEPTH_half, 4, ckci_gpu_depth, 256,                                    \
+      ckci_k_depth_weight<ckci_k_s_half, 4, 8, 1, 1, 0>)                                                     \
+    X(depth_half_sheet_5_second, GATHER_PLANES_half, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet<ckci_k_s_half, 5, 2, false>)                                                        \
+    X(depth_half_sheet_5_back, GATHER_PLANES_half, 1, ckci_gpu_depth, 128,                                   \
+      ckci_k_depth_sheet<ckci_k_s_half, 5, 2, true>)                                                         \
+    X(depth_weight_half_sheet_3, WEIGHT_PLANES_half, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet_weight<ckci_k_s_half, 3, 1>)                                                        \
+    X(depth_weight_half_sheet_5_second, WEIGHT_PLANES_half, 4, ckci_gpu_depth, 128,                          \
+      ckci_k_depth_sheet_weight<ckci_k_s_half, 5, 2>)
+#define CKCI_GPU_DEPTH_F32(X)                                                                                \
+    X(depth_f32_column_3, GATHER_DEPTH_f32, 2, ckci_gpu_depth, 256,                                          \
+      ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                                                            \
+    X(depth_weight_f32_walk_3, WEIGHT_DEPTH_f32, 4, ckci_gpu_depth, 256,                                     \
+      ckci_k_depth_walk_weight<ckci_k_s_f32, 2, 4, 3, false>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, GATHER_SUMS, 1, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                 \
     X(gather_f32_64, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                  \
-    X(gather_f32_32, GATHER_SUMS, 4, ckci_gpu_conv, 64, ckci_k_gather<float, 32, 8, 64>)                     \
     X(gather_f64_64, GATHER_F64, 4, ckci_gpu_conv, 256, ckci_k_gather<double, 64, 16, 256>)                  \
     X(gather_i32_64, GATHER_I8, 4, ckci_gpu_conv, 256, ckci_k_gather<int32_t, 64, 16, 256>)                  \
     X(weight_f32_128, WEIGHT_SUMS, 4, ckci_gpu_conv, 256, ckci_k_weight<float, 128, 8, 256>)                 \
@@ -3990,12 +3988,10 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(direct_weight_i32, WEIGHT_I8, 3, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                    \
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X)                                                                                       \
-    CKCI_GPU_DEPTH(X, half, 8, 2, 4, 3)                                                                      \
-    CKCI_GPU_DEPTH(X, f32, 4, 1, 2, 4)                                                                       \
-    X(depth_f32_column_3, GATHER_DEPTH_f32, 2, ckci_gpu_depth, 256,                                          \
-      ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                                                            \
-    X(depth_half_down_5_short, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                    \
-      ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
+    CKCI_GPU_DEPTH(X, half, 2, 4, 3)                                                                         \
+    CKCI_GPU_DEPTH_HALF(X)                                                                                   \
+    CKCI_GPU_DEPTH(X, f32, 1, 2, 4)                                                                          \
+    CKCI_GPU_DEPTH_F32(X)                                                                                    \
     X(depth_matrix, GATHER_DEPTH_half, 4, ckci_gpu_depth, 256, ckci_k_depth_matrix)                          \
     X(depth_matrix_weight_16, WEIGHT_DEPTH_half, 4, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<0>)      \
     X(depth_matrix_weight_32, WEIGHT_DEPTH_half, 2, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<1>)      \
@@ -4052,11 +4048,9 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(move_turn_1, MOVE, 4, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<1, false>>)                   \
     X(move_turn_2, MOVE, 3, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<2, false>>)                   \
     X(move_turn_4, MOVE, 4, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<4, false>>)                   \
-    X(move_turn_8, MOVE, 2, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<8, false>>)                   \
     X(move_convert_1, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                \
     X(move_convert_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                \
     X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
-    X(move_convert_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, true>)                                \
     X(pixel_half, PIXEL_half, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_half>)                            \
     X(pixel_f32, PIXEL_f32, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_f32>)
 
@@ -15506,7 +15500,7 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
    kernels read memory for each product. */
 CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double per_block, int32_t tile)
 {
-    double rate = tile == 128 ? 1 : tile == 64 ? 1.6 : 3.5, share = (double)blocks / ckci_units(device);
+    double rate = tile == 128 ? 1 : 1.6, share = (double)blocks / ckci_units(device);
     return ckci_cost_fma(device, per_block * rate * (share < 1.5 ? 1.5 : share));
 }
 
@@ -15621,11 +15615,10 @@ CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *d
     ckci_make_gpu_conv(p, k);
     double red = ckci_reduction(k, (double)k->red);
     if (tile) {
-        ckci_set_kernel(l, tile == 128 ? CKCI_KERNEL_gather_f32_128
-                           : tile == 64
-                               ? ckci_kernel_for(kind, CKCI_KERNEL_gather_f32_64, CKCI_KERNEL_gather_f64_64,
-                                                 CKCI_KERNEL_gather_i32_64)
-                               : CKCI_KERNEL_gather_f32_32);
+        ckci_set_kernel(l, tile == 128
+                               ? CKCI_KERNEL_gather_f32_128
+                               : ckci_kernel_for(kind, CKCI_KERNEL_gather_f32_64, CKCI_KERNEL_gather_f64_64,
+                                                 CKCI_KERNEL_gather_i32_64));
         k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile), 1);
         k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
         CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
@@ -16156,7 +16149,7 @@ CKCI_FN void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64_t
 CKCI_FN void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
 {
     const int64_t x = t->x, y = t->y, from = t->from, to = t->to, v = t->v, unit = t->unit, want = t->want;
-    int64_t side = to == 1 ? 128 : to == 8 ? 32 : 64;
+    int64_t side = to == 1 ? 128 : 64;
     side = t->rows_x ? side : want / side;
     side = x > side && x <= side * 3 / 2 ? x : side;
     int64_t room = want, grain_x = ckci_min(t->unit_x, side), grain_y = ckci_max(unit, t->line / from);
@@ -16247,11 +16240,10 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
     int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to);
     int same = k->from == k->to, dense = step[0][k->transpose ? 1 : 0] == from && step[1][0] == to;
     const int alike = same || (k->transpose && from == 2 && to == 2); /* f16 and bf16 */
-    int64_t unit = alike ? 16 / to : to == 8 ? 2 : 4;
-    static const int32_t turn[2][4] = {
-        {CKCI_KERNEL_move_convert_1, CKCI_KERNEL_move_convert_2, CKCI_KERNEL_move_convert_4,
-         CKCI_KERNEL_move_convert_8},
-        {CKCI_KERNEL_move_turn_1, CKCI_KERNEL_move_turn_2, CKCI_KERNEL_move_turn_4, CKCI_KERNEL_move_turn_8},
+    int64_t unit = alike ? 16 / to : 4;
+    static const int32_t turn[2][3] = {
+        {CKCI_KERNEL_move_convert_1, CKCI_KERNEL_move_convert_2, CKCI_KERNEL_move_convert_4},
+        {CKCI_KERNEL_move_turn_1, CKCI_KERNEL_move_turn_2, CKCI_KERNEL_move_turn_4},
     };
     for (int i = 0; i < 6; i++) {
         k->tile[i] = 1;
@@ -16269,10 +16261,10 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
             ckci_move_copy(k, step, len);
             return;
         }
-    } else if (dense && (same || (k->from != CKCONV_I32 && k->to != CKCONV_I32)) &&
+    } else if (dense && to < 8 && (same || (k->from != CKCONV_I32 && k->to != CKCONV_I32)) &&
                (k->transpose ? ckci_move_turn(k, step, len, unit, line)
                              : ckci_move_straight(k, step, len, unit))) {
-        ckci_set_kernel(l, turn[alike][to == 8 ? 3 : to / 2]);
+        ckci_set_kernel(l, turn[alike][to / 2]);
         return;
     }
     k->before = 0;
@@ -16399,23 +16391,49 @@ CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
     return fits;
 }
 
-/* Which depthwise kernels: their place among those of one type. */
+/* Which depthwise kernels: their place among those of one type, as gpu/table.h has them. */
 enum {
-    CKCI_DEPTH_WALK,           /* 3, 5, 7: bwd_weight's; those of fwd and bwd_data take rows through LDS */
-    CKCI_DEPTH_PLANE_WALK = 3, /* 3, 5, 7 */
-    CKCI_DEPTH_ROW = CKCI_DEPTH_PLANE_WALK + 3, /* each kind of strips after it: near, second, any */
-    CKCI_DEPTH_4,                               /* loads of 4 channels */
-    CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
-    CKCI_DEPTH_WALK_3 = CKCI_DEPTH_1 + 3,
-    CKCI_DEPTH_COLUMN, /* stride 2 */
+    CKCI_DEPTH_DOWN, /* 3, 5, 7 */
+    CKCI_DEPTH_PLANE_WALK_3 = CKCI_DEPTH_DOWN + 3,
+    CKCI_DEPTH_PLANE_WALK_7,
+    CKCI_DEPTH_ROW,
+    CKCI_DEPTH_4_NEAR, /* loads of 4 channels */
+    CKCI_DEPTH_4_SECOND,
+    CKCI_DEPTH_1_NEAR,
+    CKCI_DEPTH_1_ANY,
+    CKCI_DEPTH_COLUMN_SECOND,
     CKCI_DEPTH_DEEP,
-    CKCI_DEPTH_SHEET, /* 3, 5; stride 2: 3, 5; its gradient: 3, 5; 7 */
-    /* bwd_weight's: the same again, but those of stride 2 take 3 x 3 taps, of CKCI_DEPTH_1 the first */
-    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7,
-    CKCI_DEPTH_WEIGHT_SECOND = CKCI_DEPTH_1 + 2, /* stride 2, loads of 4 channels, any taps */
-    CKCI_DEPTH_WEIGHT_DOWN,
+    CKCI_DEPTH_SHEET_3,
+    CKCI_DEPTH_SHEET_5,
+    CKCI_DEPTH_SHEET_3_SECOND,
+    CKCI_DEPTH_SHEET_3_BACK,
+    CKCI_DEPTH_SHEET_7,
+    CKCI_DEPTH_WEIGHT, /* the first of bwd_weight */
+    CKCI_DEPTH_WEIGHT_WALK_7 = CKCI_DEPTH_WEIGHT,
+    CKCI_DEPTH_WEIGHT_PLANE_WALK_3,
+    CKCI_DEPTH_WEIGHT_PLANE_WALK_7,
+    CKCI_DEPTH_WEIGHT_ROW,
+    CKCI_DEPTH_WEIGHT_4_NEAR,
+    CKCI_DEPTH_WEIGHT_2_SECOND, /* stride 2, 3 x 3 taps */
+    CKCI_DEPTH_WEIGHT_1_ANY,
+    CKCI_DEPTH_WEIGHT_4_SECOND, /* stride 2, any taps */
+    CKCI_DEPTH_WEIGHT_DOWN,     /* 3, 5 */
     CKCI_DEPTH_WEIGHT_DEEP = CKCI_DEPTH_WEIGHT_DOWN + 2,
-    CKCI_DEPTH_WEIGHT_SHEET
+    CKCI_DEPTH_WEIGHT_SHEET_5,
+    CKCI_DEPTH_WEIGHT_SHEET_3_SECOND,
+    CKCI_DEPTH_WEIGHT_SHEET_7,
+    CKCI_DEPTH_BOTH, /* as many have both types; of f16 and bf16 alone: */
+    CKCI_DEPTH_PLANE_WALK_5 = CKCI_DEPTH_BOTH,
+    CKCI_DEPTH_4_ANY,
+    CKCI_DEPTH_1_SECOND,
+    CKCI_DEPTH_DOWN_5_SHORT,
+    CKCI_DEPTH_WEIGHT_4_ANY,
+    CKCI_DEPTH_SHEET_5_SECOND,
+    CKCI_DEPTH_SHEET_5_BACK,
+    CKCI_DEPTH_WEIGHT_SHEET_3,
+    CKCI_DEPTH_WEIGHT_SHEET_5_SECOND,
+    CKCI_DEPTH_COLUMN = CKCI_DEPTH_BOTH, /* of f32 alone: */
+    CKCI_DEPTH_WEIGHT_WALK_3
 };
 
 /* How a depthwise plan walks: what its lanes are. */
@@ -16462,13 +16480,14 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
                                  int32_t planes)
 {
     const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
-    int32_t f = x->filter;
-    int fits = (f == 3 || f == 5 || f == 7) && y->filter == f && k->phases == 1 &&
-               planes != CKCI_DEPTH_PLANES && k->a.dtype != CKCONV_F64 && (weight || !k->full) &&
-               x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->length > 2;
-    fits = fits && (planes ? x->pad == (f - 1) / 2 : k->a.stride[0] == 1 && (!weight || k->b.stride[0] == 1));
-    fits =
-        fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || (planes && k->dim[0].filter == 1)));
+    const int32_t f = x->filter, narrow = k->a.dtype == CKCONV_F32;
+    const int there = weight ? f == 7 || (f == 3 && (planes || narrow))
+                             : planes && (f == 3 || f == 7 || (f == 5 && !narrow));
+    int fits = there && y->filter == f && k->phases == 1 && planes != CKCI_DEPTH_PLANES &&
+               k->a.dtype != CKCONV_F64 && (weight || !k->full) && x->stride == 1 && y->stride == 1 &&
+               x->dilation == 1 && y->dilation == 1 && y->length > 2;
+    fits = fits && (planes ? x->pad == (f - 1) / 2 : k->a.stride[0] == 1 && k->b.stride[0] == 1);
+    fits = fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || k->dim[0].filter == 1));
     /* offsets have 32 bits */
     for (int i = 0; i < 2; i++) {
         const ckci_tensor *t = i == 0 ? &k->a : weight ? &k->b : &k->o.t;
@@ -16498,8 +16517,9 @@ CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *d
         (!weight || (k->b.stride[0] == 1 &&
                      x->length >= ckci_max(CKCI_DEPTH_DOWN_STRIP((int32_t)ckci_size(k->a.dtype), f, 1), 7)));
     /* on an H100 those that walk were faster in f32 but for short rows (bwd_weight of 32 x 32: 115 us, here
-       175; of 14 x 14: 49, here 47) */
-    fits = fits && (f != 3 || k->a.dtype != CKCONV_F32 || x->length <= 14);
+       175; of 14 x 14: 49, here 47); fwd and bwd_data have one for fours of channels */
+    fits = fits && (f != 3 || k->a.dtype != CKCONV_F32 || x->length <= 14 ||
+                    (!weight && !ckci_depth_vector(&k->a, 4)));
     fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
     return fits && ckci_span(&k->a) <= INT32_MAX && ckci_span(other) <= INT32_MAX ? f : 0;
 }
@@ -16693,39 +16713,53 @@ CKCI_FN int64_t ckci_depth_short_columns(ckci_gpu_depth *k, int32_t strip)
     return (int64_t)k->n * k->dim[0].length * k->strips * k->tiles_x;
 }
 
-/* Which kernel: how taps lie, planes. */
+/* Which kernel: how taps lie, planes. vec: 4 or 1 channels of a load; those of single ones take both. */
 CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int deep, int32_t columns,
                                   int32_t walks, int32_t weight, int32_t vec, int32_t planes)
 {
     const ckci_gpu_dim *d = &k->dim[2];
     int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
-    int32_t base = weight ? CKCI_DEPTH_WEIGHT : 0;
     if (deep) {
-        return base + (weight ? CKCI_DEPTH_WEIGHT_DEEP : CKCI_DEPTH_DEEP);
+        return weight ? CKCI_DEPTH_WEIGHT_DEEP : CKCI_DEPTH_DEEP;
     }
     if (down) {
-        return base + (weight ? CKCI_DEPTH_WEIGHT_DOWN : 0) + (down - 3) / 2;
+        return (weight ? CKCI_DEPTH_WEIGHT_DOWN : CKCI_DEPTH_DOWN) + (down - 3) / 2;
     }
     if (columns) {
-        return CKCI_DEPTH_COLUMN;
+        return d->stride == 1 ? CKCI_DEPTH_COLUMN : CKCI_DEPTH_COLUMN_SECOND;
+    }
+    if (walks && weight) {
+        return walks == 7 ? (planes ? CKCI_DEPTH_WEIGHT_PLANE_WALK_7 : CKCI_DEPTH_WEIGHT_WALK_7)
+                          : (planes ? CKCI_DEPTH_WEIGHT_PLANE_WALK_3 : CKCI_DEPTH_WEIGHT_WALK_3);
     }
     if (walks) {
-        int32_t first = planes ? CKCI_DEPTH_PLANE_WALK : weight ? CKCI_DEPTH_WALK : CKCI_DEPTH_WALK_3;
-        return base + first + (walks - 3) / 2;
+        return walks == 3   ? CKCI_DEPTH_PLANE_WALK_3
+               : walks == 5 ? CKCI_DEPTH_PLANE_WALK_5
+                            : CKCI_DEPTH_PLANE_WALK_7;
     }
     if (planes == CKCI_DEPTH_ROWS) {
-        return base + CKCI_DEPTH_ROW;
+        return weight ? CKCI_DEPTH_WEIGHT_ROW : CKCI_DEPTH_ROW;
     }
-    int beside = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
-    if (weight) { /* with a stride single channels have 3 x 3 taps alone; two would be few of five */
-        int three = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
-        return base + (vec == 1                   ? CKCI_DEPTH_1 + (three ? 0 : 1)
-                       : beside                   ? CKCI_DEPTH_4
-                       : three                    ? CKCI_DEPTH_4 + 1
-                       : second && d->filter >= 3 ? CKCI_DEPTH_WEIGHT_SECOND
-                                                  : CKCI_DEPTH_4 + 2);
+    const int beside = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
+    const int narrow = k->a.dtype == CKCONV_F32;
+    if (weight) { /* two channels would be few with five taps */
+        const int three = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
+        return vec == 1                   ? CKCI_DEPTH_WEIGHT_1_ANY
+               : beside                   ? CKCI_DEPTH_WEIGHT_4_NEAR
+               : three                    ? CKCI_DEPTH_WEIGHT_2_SECOND
+               : second && d->filter >= 3 ? CKCI_DEPTH_WEIGHT_4_SECOND
+               : narrow                   ? CKCI_DEPTH_WEIGHT_1_ANY
+                                          : CKCI_DEPTH_WEIGHT_4_ANY;
     }
-    return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) + (k->full ? 2 : beside ? 0 : second ? 1 : 2);
+    if (k->full || (narrow && !beside && (vec == 1 || !second))) {
+        return CKCI_DEPTH_1_ANY;
+    }
+    return vec == 1 ? (beside   ? CKCI_DEPTH_1_NEAR
+                       : second ? CKCI_DEPTH_1_SECOND
+                                : CKCI_DEPTH_1_ANY)
+                    : (beside   ? CKCI_DEPTH_4_NEAR
+                       : second ? CKCI_DEPTH_4_SECOND
+                                : CKCI_DEPTH_4_ANY);
 }
 
 CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
@@ -17085,24 +17119,26 @@ CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, cons
     return ckci_make_divisor(ckci_ceil_div(bytes, 16) + (bits % 16 != 0));
 }
 
-/* Sheets, if there is a kernel for them: its place among those of its kind, else -1. */
+/* Sheets, if there is a kernel for them: which, else -1. */
 CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     ckci_gpu_depth_sheet *s = &k->sheet;
     int64_t f = p->filter[2], stride = p->stride[2], size = (int64_t)ckci_size(k->a.dtype);
     const ckci_tensor *read = &p->t[back ? CKCI_OUT : CKCI_IN], *written = &p->t[back ? CKCI_IN : CKCI_OUT];
-    int fits = k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
+    /* f32 has strips for 5 x 5 with stride 2, and what walks for bwd_weight of 3 x 3 */
+    const int there = size == 2 || !(stride == 2 ? f == 5 : weight && f == 3);
+    int fits = there && k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
                (f == 3 || f == 5 || (f == 7 && stride == 1)) && stride <= 2 && p->filter[0] == 1 &&
                p->pad[0] == 0 && p->dilation[1] == 1 && p->dilation[2] == 1;
     fits =
         fits && (weight || (k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && k->o.num_d == 0));
     fits = fits && ckci_depth_dense_planes(read) && ckci_depth_dense_planes(written) && p->g > 1;
-    /* on an H100 bwd_weight that walks was faster where rows are aligned (f16 3 x 3 of 56: 130 us, here 148;
-       5 x 5 of 28: 89, here 98), but for f32 5 x 5 (184, here 118); so were all passes of 7 x 7 of many rows
-       (f16 fwd of 64 x 64: 132, of 61 x 61 here 171; but 16 x 16: 176, of 13 x 13 here 159) */
-    fits = fits && !((weight || f == 7) && k->a_vec && k->o_vec && (size == 2 || f != 5) &&
-                     !(f == 7 && p->output[1] < 24) && ckci_depth_walks(k, device, weight, CKCI_DEPTH_ROWS));
+    /* on an H100 bwd_weight that walks was faster where rows are aligned (f16 3 x 3 of 56: 130 us, here 148);
+       so were all passes of 7 x 7 of many rows (f16 fwd of 64 x 64: 132, of 61 x 61 here 171; but 16 x 16:
+       176, of 13 x 13 here 159) */
+    fits = fits && !((weight || f == 7) && k->a_vec && k->o_vec && !(f == 7 && p->output[1] < 24) &&
+                     ckci_depth_walks(k, device, weight, CKCI_DEPTH_ROWS));
     /* windows end near their row: what they read past it is in LDS, too */
     for (int i = 1; i < 3; i++) {
         fits = fits && (p->output[i] - 1) * stride - p->pad[i] < p->input[i];
@@ -17147,7 +17183,15 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     int64_t apart = weight && p->n > 1 ? p->g : 0; /* images begin anywhere */
     s->by_a = ckci_depth_sheet_pieces(s, s->in, s->a_room, size, apart, bits);
     s->by_o = ckci_depth_sheet_pieces(s, s->out, s->o_room, size, apart, bits);
-    return f == 7 ? weight ? 4 : 6 : (int32_t)(stride == 1 ? 0 : back ? 4 : 2) + (int32_t)(f - 3) / 2;
+    if (f == 7) {
+        return weight ? CKCI_DEPTH_WEIGHT_SHEET_7 : CKCI_DEPTH_SHEET_7;
+    }
+    static const int32_t sheets[2][5] = {
+        {CKCI_DEPTH_SHEET_3, CKCI_DEPTH_SHEET_3_SECOND, CKCI_DEPTH_SHEET_3_BACK, CKCI_DEPTH_WEIGHT_SHEET_3,
+         CKCI_DEPTH_WEIGHT_SHEET_3_SECOND},
+        {CKCI_DEPTH_SHEET_5, CKCI_DEPTH_SHEET_5_SECOND, CKCI_DEPTH_SHEET_5_BACK, CKCI_DEPTH_WEIGHT_SHEET_5,
+         CKCI_DEPTH_WEIGHT_SHEET_5_SECOND}};
+    return sheets[f == 5][weight ? 2 + stride : stride == 1 ? 0 : 1 + back];
 }
 
 /* Undoes what ckci_depth_start does for planes: sheets have y before x. */
@@ -17191,7 +17235,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int32_t sheet = planes == CKCI_DEPTH_LAST || k->red > 1 ? -1 : ckci_depth_sheets(p, device, k);
     if (sheet >= 0) {
         ckci_depth_as_written(p, k);
-        ckci_depth_set(k, 0, CKCI_DEPTH_SHEET + sheet, l);
+        ckci_depth_set(k, 0, sheet, l);
         l->grid = ckci_saturating_mul(ckci_ceil_div(k->sheet.planes, k->sheet.count), k->sheet.bands);
         *cost = ckci_depth_cost(p, device, 1);
         return ckci_too_many_blocks(l->grid, err);
@@ -17205,12 +17249,13 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int32_t down = single ? 0 : ckci_depth_downs(k, device, 0, planes), half = k->a.dtype != CKCONV_F32;
     int deep = !single && ckci_depth_deeps(k, device, 0, planes), through = down || deep;
     int columns = !through && ckci_depth_takes_columns(k, vec, planes);
-    int32_t walks = through || columns || single ? 0 : ckci_depth_walks(k, device, 0, planes), strip = 0;
+    int32_t walks = through || columns || single ? 0 : ckci_depth_walks(k, device, 0, planes);
+    int32_t which = ckci_depth_kernel(k, down, deep, columns, walks, 0, vec, planes);
+    vec = which == CKCI_DEPTH_1_ANY ? 1 : vec;
     if (columns) {
         vec = half ? 4 : 2;
     }
     if (walks) {
-        vec = planes ? 1 : half ? 4 : 2;
         k->a_vec = ckci_depth_pieces(&k->a, planes, vec, k->a_vec);
     }
     if (through) {
@@ -17218,7 +17263,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     } else if (!planes) {
         int64_t most = room / ((int64_t)k->taps * k->red * vec);
         k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), most,
-                                      walks || columns ? most : room / (row * vec), 1, k->dim[2].filter >= 5);
+                                      columns ? most : room / (row * vec), 1, k->dim[2].filter >= 5);
     }
     k->lanes_u = k->tiles_u = k->groups_x = 1;
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
@@ -17226,14 +17271,15 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         ckci_depth_deep_tiles(k, device, 0);
         all = k->all;
     } else if (down) {
-        strip = ckci_depth_down_columns(k, device, 0);
+        const int32_t strip = ckci_depth_down_columns(k, device, 0);
+        which = strip == CKCI_DEPTH_DOWN_SHORT ? +CKCI_DEPTH_DOWN_5_SHORT : which;
         all = ckci_depth_down_share(k, device, 0);
     } else {
         k->lanes_p = 256 / k->lanes_c;
         k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
     }
     if (walks) {
-        ckci_depth_columns(k, device, planes && walks != 7 ? 8 : 4, k->tiles_c, 0, &all);
+        ckci_depth_columns(k, device, walks != 7 ? 8 : 4, k->tiles_c, 0, &all);
     }
     if (columns) {
         all = ckci_depth_short_columns(k, half ? 3 : 4);
@@ -17250,12 +17296,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     ckci_depth_stretches(k);
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
     ckci_depth_stores(k, vec, planes);
-    ckci_depth_set(k, 0, ckci_depth_kernel(k, down, deep, columns, walks, 0, vec, planes), l);
-    if (strip == CKCI_DEPTH_DOWN_SHORT) {
-        ckci_set_kernel(l, CKCI_KERNEL_depth_half_down_5_short);
-    } else if (columns && k->dim[2].stride == 1) {
-        ckci_set_kernel(l, CKCI_KERNEL_depth_f32_column_3);
-    }
+    ckci_depth_set(k, 0, which, l);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
     *cost = ckci_depth_cost(p, device, vec == 1 && !through ? 3 : 1.5);
     return ckci_too_many_blocks(l->grid, err);
@@ -17292,12 +17333,12 @@ CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_d
                                               ckconv_error *err)
 {
     int wide = k->a.dtype != CKCONV_F64, narrow = k->a.dtype == CKCONV_F32;
-    int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1);
-    int pairs = wide && kind == CKCI_DEPTH_4 + 1, second = wide && kind == CKCI_DEPTH_WEIGHT_SECOND;
-    int64_t taps = three                          ? 3 /* of a thread, along dimension 2 */
-                   : second                       ? 5
-                   : wide && kind == CKCI_DEPTH_4 ? 8
-                                                  : 1;
+    int pairs = wide && kind == CKCI_DEPTH_WEIGHT_2_SECOND,
+        second = wide && kind == CKCI_DEPTH_WEIGHT_4_SECOND;
+    int64_t taps = pairs                                      ? 3 /* of a thread, along dimension 2 */
+                   : second                                   ? 5
+                   : wide && kind == CKCI_DEPTH_WEIGHT_4_NEAR ? 8
+                                                              : 1;
     if (pairs || second) { /* strips of 4 */
         *vec = pairs ? 2 : *vec;
         k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, 4);
@@ -17316,7 +17357,7 @@ CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_d
     if (rowwise) { /* places are counted from an aligned one on */
         k->groups_x = (int32_t)ckci_ceil_div((-p->pad[2] & 3) + p->filter[2], 8);
     }
-    int64_t rows_y = walks || through ? 1 : ckci_ceil_div(k->dim[1].filter, three ? 3 : 1);
+    int64_t rows_y = walks || through ? 1 : ckci_ceil_div(k->dim[1].filter, pairs ? 3 : 1);
     k->by_rows_y = ckci_make_divisor(rows_y);
     k->units = (int32_t)((deep ? 1 : k->dim[0].filter) * rows_y * k->groups_x);
     if (!planes) {
@@ -17346,7 +17387,7 @@ CKCI_FN int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device 
     int64_t units = ckci_max(device->compute_units, 1);
     if (sheet >= 0) {
         ckci_depth_as_written(p, k);
-        ckci_depth_set(k, 1, CKCI_DEPTH_WEIGHT + CKCI_DEPTH_WEIGHT_SHEET + sheet, l);
+        ckci_depth_set(k, 1, sheet, l);
         k->lanes_c = k->sheet.count;
         k->lanes_p = (int32_t)k->sheet.by_wide.d;
         k->lanes_u = k->tiles_u = k->units = 1;
@@ -17373,8 +17414,7 @@ CKCI_FN int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_de
 {
     int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u);
     if (walks) {
-        int wide_strip = planes ? walks != 7 : walks == 3 && k->a.dtype != CKCONV_F32;
-        ckci_depth_columns(k, device, wide_strip ? 8 : 4, tiles, 12, &all);
+        ckci_depth_columns(k, device, planes && walks != 7 ? 8 : 4, tiles, 12, &all);
         split = split ? split : ckci_min(ckci_ceil_div(all, k->part), most);
     }
     if (split == 0) {
@@ -17407,7 +17447,7 @@ CKCI_FN int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, 
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype);
     if (sheet >= 0) {
-        int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, sheet == 2 || sheet == 3 ? 2 : 1, 0, 1);
+        int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, k->dim[2].stride, 0, 1);
         return columns * k->sheet.high * ckci_ceil_div(k->all, k->parts);
     }
     if (deep) {
@@ -17417,8 +17457,8 @@ CKCI_FN int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, 
         return (int64_t)CKCI_DEPTH_DOWN_STRIP(size, k->dim[1].filter, 1) * k->walk;
     }
     int64_t strip = ckci_saturating_mul(8, ckci_max(k->walk, 1));
-    int stretches = !walks && (k->a.dtype == CKCONV_F64 || which == CKCI_DEPTH_ROW ||
-                               which == CKCI_DEPTH_4 + 2 || which == CKCI_DEPTH_1 + 1);
+    int stretches = !walks && (k->a.dtype == CKCONV_F64 || which == CKCI_DEPTH_WEIGHT_ROW ||
+                               which == CKCI_DEPTH_WEIGHT_1_ANY || which == CKCI_DEPTH_WEIGHT_4_ANY);
     return stretches ? 1 : ckci_saturating_mul(strip, ckci_ceil_div(k->part, k->lanes_p));
 }
 
@@ -17439,10 +17479,10 @@ CKCI_FN ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_devi
     int32_t walks = through || lasting ? 0 : ckci_depth_walks(k, device, 1, planes);
     int32_t which = ckci_depth_kernel(k, down, deep, 0, walks, 1, vec, planes);
     if (lasting && planes != CKCI_DEPTH_ROWS) {
-        which = CKCI_DEPTH_WEIGHT + (vec == 1 ? CKCI_DEPTH_1 + 1 : CKCI_DEPTH_4 + 2);
+        which = vec == 1 || k->a.dtype == CKCONV_F32 ? CKCI_DEPTH_WEIGHT_1_ANY : CKCI_DEPTH_WEIGHT_4_ANY;
     }
+    vec = which == CKCI_DEPTH_WEIGHT_1_ANY ? 1 : vec;
     ckci_depth_set(k, 1, which, l);
-    which -= CKCI_DEPTH_WEIGHT;
     CKCI_TRY(ckci_depth_weight_lanes(p, device, k, which, planes, walks, through, deep, &vec, &all, err));
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), k->a.dtype == CKCONV_F64 ? 8 : 4);
     int64_t most = limit / ckci_max(one, 1);
@@ -20727,8 +20767,8 @@ CKCI_FN int32_t ckci_image_weight_kernel(const ckci_gpu_tile *tile)
                  : kernel;
     CKCI_GATHER_TILES(CKCI_ROW, 0)
 #undef CKCI_ROW
-#define CKCI_ROW(X, ROWS, COLUMNS, W_ROWS, W_COLUMNS, ...)                                                   \
-    kernel = tile->form == CKCI_TILE_TMA && W_ROWS == ROWS && tile->rows == ROWS && tile->columns == COLUMNS \
+#define CKCI_ROW(X, ROWS, COLUMNS, ...)                                                                      \
+    kernel = tile->form == CKCI_TILE_TMA && tile->rows == ROWS && tile->columns == COLUMNS                   \
                  ? (int32_t)CKCI_KERNEL_matrix_tma_gather_##ROWS##x##COLUMNS                                 \
                  : kernel;
     CKCI_TMA_TILES(CKCI_ROW, 0)
@@ -23429,11 +23469,11 @@ CKCI_FN int32_t ckci_cpu_features(void)
 #define CKCI_WMMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, WMMA, wmma, __VA_ARGS__)
 #define CKCI_MMA_GATHER(X, ...) CKCI_ANY_GATHER(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_WEIGHT(X, ...) CKCI_ANY_WEIGHT(X, MMA, mma, __VA_ARGS__)
-#define CKCI_MMA_TMA(X, ROWS, COLUMNS, W_ROWS, W_COLUMNS, PART, BACK, WEIGHT, F_SLOW, F_PIXELS, B_SLOW,      \
-                     B_PIXELS, W_SLOW, W_PIXELS)                                                             \
+#define CKCI_MMA_TMA(X, ROWS, COLUMNS, PART, BACK, F_SLOW, F_PIXELS, B_SLOW, B_PIXELS)                       \
     CKCI_TMA_ROW(X, FWD, fwd, gather, gather, back, ROWS, COLUMNS, F_SLOW, F_PIXELS)                         \
-    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)               \
-    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, W_ROWS, W_COLUMNS, W_SLOW, W_PIXELS)
+    CKCI_TMA_ROW(X, BWD_DATA, bwd_data, gather, gather, back, ROWS, COLUMNS, B_SLOW, B_PIXELS)
+#define CKCI_MMA_TMA_WEIGHT(X, ROWS, COLUMNS, PART, SLOW, PIXELS)                                            \
+    CKCI_TMA_ROW(X, BWD_WEIGHT, bwd_weight, weight, weight, weight, ROWS, COLUMNS, SLOW, PIXELS)
 #define CKCI_MMA_WHOLE(X, ...) CKCI_ANY_WHOLE(X, MMA, mma, __VA_ARGS__)
 #define CKCI_MMA_SINGLE(X, ...) CKCI_ANY_SINGLE(X, MMA, mma, tf32, __VA_ARGS__)
 #define CKCI_MMA_DOUBLE(X, ...) CKCI_ANY_DOUBLE(X, MMA, mma, __VA_ARGS__)
@@ -23481,11 +23521,7 @@ CKCI_FN int32_t ckci_cpu_features(void)
 
 #define CKCI_GPU_INSTANCES(X)                                                                                \
     CKCI_GPU_TILES(X, FWD, fwd, ckci_fit_gpu_gather, ckci_list_gpu_gather)                                   \
-    X(gpu_vector_fwd_f32_32, VECTOR, FWD, CKCONV_F32, CKCI_NO_TILE(VECTOR, 32), ckci_fit_gpu_gather,         \
-      ckci_list_gpu_gather)                                                                                  \
     CKCI_GPU_TILES(X, BWD_DATA, bwd_data, ckci_fit_gpu_gather, ckci_list_gpu_gather)                         \
-    X(gpu_vector_bwd_data_f32_32, VECTOR, BWD_DATA, CKCONV_F32, CKCI_NO_TILE(VECTOR, 32),                    \
-      ckci_fit_gpu_gather, ckci_list_gpu_gather)                                                             \
     CKCI_GPU_TILES(X, BWD_WEIGHT, bwd_weight, ckci_fit_gpu_weight, ckci_list_gpu_weight)                     \
     CKCI_FMA_GATHER_TILES(CKCI_FMA_GATHER_ROW, X)                                                            \
     CKCI_FMA_OTHER_ROW(X, gpu_narrow_bwd_data, BWD_DATA, NARROW, narrow, 1024, 128, 8, 3, 1.05)              \
@@ -23526,6 +23562,7 @@ CKCI_FN int32_t ckci_cpu_features(void)
     CKCI_GATHER_TILES(CKCI_MMA_GATHER, X)                                                                    \
     CKCI_WEIGHT_TILES(CKCI_MMA_WEIGHT, X)                                                                    \
     CKCI_TMA_TILES(CKCI_MMA_TMA, X)                                                                          \
+    CKCI_TMA_WEIGHT_TILES(CKCI_MMA_TMA_WEIGHT, X)                                                            \
     CKCI_WHOLE_TILES(CKCI_MMA_WHOLE, X)                                                                      \
     CKCI_SINGLE_TILES(CKCI_MMA_SINGLE, X)                                                                    \
     CKCI_DOUBLE_TILES(CKCI_MMA_DOUBLE, X)                                                                    \
@@ -26439,6 +26476,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_FN
 #undef CKCI_FN
 #undef CKCI_GPU_DEPTH
+#undef CKCI_GPU_DEPTH_F32
+#undef CKCI_GPU_DEPTH_HALF
 #undef CKCI_GPU_FMA
 #undef CKCI_GROUP_STAGES
 #undef CKCI_WIDE_THREADS
@@ -26447,9 +26486,12 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_TMA_DONE
 #undef CKCI_TMA_SLOT
 #undef CKCI_TMA_TILES
+#undef CKCI_TMA_WEIGHT_TILES
 #undef CKCI_TMA_KERNELS
+#undef CKCI_TMA_WEIGHT_KERNELS
 #undef CKCI_TMA_ROW
 #undef CKCI_MMA_TMA
+#undef CKCI_MMA_TMA_WEIGHT
 #undef CKCI_DIRECT_STAGES
 #undef CKCI_STREAM_TAPS
 #undef CKCI_BACK_ANY
@@ -27046,7 +27088,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("TIMES")
 #pragma pop_macro("TM")
 #pragma pop_macro("TN")
-#pragma pop_macro("TOGETHER")
 #pragma pop_macro("TURN")
 #pragma pop_macro("TURNED")
 #pragma pop_macro("TWO")

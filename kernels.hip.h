@@ -35,8 +35,7 @@ type of the sums, and every storage type is converted when it is loaded)
                        f64; near: stride 1, second: stride 2, any: the rest
     depth_S_1_..       the same for planes (channels first; lanes along x), odd channels, and sums over
                        several channels per group
-    depth_S_walk_F     F x F filters: a thread walks down a column (plane_walk: channels first; channels last:
-                       3 x 3 and Z x 3 x 3)
+    depth_S_plane_walk_F  F x F filters, channels first: a thread walks down a column
     depth_S_column_3   3 x 3, channels last: the same with two rows of inputs in registers (f32); second:
                        stride 2
     depth_S_down_F     F x F filters, channels last: blocks walk down columns of rows, which lie in LDS;
@@ -15493,22 +15492,36 @@ CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-walk
-  fwd and bwd_data, stride and dilation 1: a thread walks down a column of strips and reads each row of inputs
-  once, from memory into registers, for the F rows of outputs that it belongs to. For small filters, whose
-  sums fit registers; weights lie in LDS or there. Nothing waits for other threads on the way. A thread owns
-  its column of outputs.
+  fwd and bwd_data, channels first, stride and dilation 1: a thread walks down a column of strips and reads
+  each row of inputs once, from memory into registers, for the F rows of outputs that it belongs to. For small
+  filters, whose sums and weights fit registers. Nothing waits for other threads on the way. A thread owns its
+  column of outputs.
 */
-/* fwd, bwd_data with stride and dilation 1, channels last with filters of Z x 3 x 3; planes with F x F and
-   padding that keeps the size, which makes windows begin at a piece (V is 1 there). A thread walks down a
-   column of strips: each row of inputs is loaded once and added to the F rows of outputs that it belongs to.
-   Those lie in registers and move up a row with the first tap. The weights lie there too where they are few.
-   */
-template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_depth_walk_by {
+/* Weights of F x F taps, and of Z such planes, of `channels` channels from those of `tile` on. */
+template <class T, int F>
+CKCI_K_FN void ckci_k_depth_stage(const ckci_gpu_depth &p, T *to, int32_t tile, int32_t channels)
+{
+    const int32_t count = p.taps * channels;
+    const bool back = p.dim[2].gather_back != 0;
+    for (int32_t e = (int32_t)threadIdx.x; e < count; e += 256) {
+        int32_t tap = ckci_k_divide(e, p.by_channels), channel = e - tap * channels;
+        int32_t row = ckci_k_divide(tap, p.dim[2].taps[0]), x = tap - row * F;
+        int32_t z = ckci_k_divide(row, p.dim[1].taps[0]), y = row - z * F, g = tile * channels + channel;
+        x = back ? F - 1 - x : x;
+        y = back ? F - 1 - y : y;
+        int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + y * p.b.stride[4] + x * p.b.stride[5];
+        to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
+    }
+}
+
+/* F x F taps (F = 3: Z x 3 x 3) with padding that keeps the size, which makes windows begin at a piece. Each
+   row of inputs is loaded once and added to the F rows of outputs that it belongs to, which move up a row
+   with the first tap. */
+template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_walk_by {
     typedef typename S::T T;
     /* numbers of a window, and those before the first tap */
-    enum { WINDOW = PLANES ? XO + 8 : XO + F - 1, BEFORE = PLANES ? 4 - (F - 1) / 2 : 0 };
-    enum { HELD = PLANES, DEPTH = CKCI_K_DEPTH_AHEAD };
-    typedef ckci_k_depth_window<S, V, WINDOW, PLANES> window;
+    enum { WINDOW = XO + 8, BEFORE = 4 - (F - 1) / 2, DEPTH = CKCI_K_DEPTH_AHEAD };
+    typedef ckci_k_depth_window<S, 1, WINDOW, true> window;
     typedef ckci_k_depth_ring<window, ASYNC, DEPTH> ring;
 
     struct lds {
@@ -15540,73 +15553,45 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
         }
     };
 
-    static CKCI_K_MEMBER void weights(T *f, const T *w, int32_t channels)
+    static CKCI_K_MEMBER void weights(T *f, const T *w)
     {
         CKCI_K_UNROLL(64)
         for (int i = 0; i < F * F; i++) {
-            ckci_k_spread<T, V>(w + i * channels, f + i * V);
+            f[i] = w[i];
         }
     }
 
-    /* A row of inputs into all rows of sums; MOVE: the first tap moves them up. f or w: the weights. */
-    template <bool MOVE>
-    static CKCI_K_MEMBER void multiply(T *c, const window &raw, const T *f, const T *w, int32_t channels,
-                                       int32_t bf16)
+    /* A row of inputs into all rows of sums; MOVE: the first tap moves them up. f: the weights. */
+    template <bool MOVE> static CKCI_K_MEMBER void multiply(T *c, const window &raw, const T *f, int32_t bf16)
     {
-        T v[WINDOW * V];
+        T v[WINDOW];
         raw.widen(v, bf16);
         CKCI_K_UNROLL(8)
         for (int s = 0; s < F; s++) {
             CKCI_K_UNROLL(8)
             for (int x = 0; x < F; x++) {
-                int tap = (F - 1 - s) * F + x;
-                T one[V];
-                if constexpr (!HELD) {
-                    ckci_k_spread<T, V>(w + tap * channels, one);
-                }
                 CKCI_K_UNROLL(32)
-                for (int i = 0; i < XO * V; i++) {
-                    T before =
-                        MOVE && x == 0 ? (s + 1 < F ? c[(s + 1) * XO * V + i] : (T)0) : c[s * XO * V + i];
-                    T weight = HELD ? f[tap * V + i % V] : one[i % V];
-                    c[s * XO * V + i] = ckci_k_fma(v[(BEFORE + x) * V + i], weight, before);
+                for (int i = 0; i < XO; i++) {
+                    T before = MOVE && x == 0 ? (s + 1 < F ? c[(s + 1) * XO + i] : (T)0) : c[s * XO + i];
+                    c[s * XO + i] = ckci_k_fma(v[BEFORE + x + i], f[(F - 1 - s) * F + x], before);
                 }
             }
         }
     }
 
-    static CKCI_K_MEMBER void stage(const ckci_gpu_depth &p, T *to, int32_t tile)
-    {
-        int32_t channels = p.lanes_c * V, count = p.taps * channels;
-        bool back = p.dim[2].gather_back != 0;
-        for (int32_t e = (int32_t)threadIdx.x; e < count; e += 256) {
-            int32_t tap = ckci_k_divide(e, p.by_channels), channel = e - tap * channels;
-            int32_t row = ckci_k_divide(tap, p.dim[2].taps[0]), x = tap - row * F;
-            int32_t z = ckci_k_divide(row, p.dim[1].taps[0]), y = row - z * F, g = tile * channels + channel;
-            x = back ? F - 1 - x : x;
-            y = back ? F - 1 - y : y;
-            int64_t w = g * p.b.stride[0] + z * p.b.stride[3] + y * p.b.stride[4] + x * p.b.stride[5];
-            to[e] = g < p.g ? ckci_k_depth_tap<false, T>(p, w) : (T)0;
-        }
-    }
-
     static CKCI_K_MEMBER void run(const ckci_gpu_depth &p, lds &m)
     {
-        int32_t t = (int32_t)threadIdx.x, block = (int32_t)blockIdx.x;
-        int32_t slot = ckci_k_divide(t, p.by_lanes_c), lane = t - slot * p.lanes_c;
-        int32_t part = ckci_k_divide(block, p.by_tiles_c), tile = block - part * p.tiles_c;
-        int32_t channel = (tile * p.lanes_c + lane) * V, i = part * p.lanes_p + slot;
-        /* columns: z, whose neighbours read the same rows (planes: after strips), strips, pieces of y, n */
+        int32_t block = (int32_t)blockIdx.x;
+        int32_t part = ckci_k_divide(block, p.by_tiles_c), channel = block - part * p.tiles_c;
+        int32_t i = part * p.lanes_p + (int32_t)threadIdx.x;
+        /* columns: strips, z, whose neighbours read the same rows, pieces of y, n */
         ckci_k_place q;
-        int32_t rest = ckci_k_divide(i, PLANES ? p.by_strips : p.dim[0].count[0]);
-        int32_t inner = i - rest * (PLANES ? p.strips : p.dim[0].length);
-        int32_t line = ckci_k_divide(rest, PLANES ? p.dim[0].count[0] : p.by_strips);
-        int32_t outer = rest - line * (PLANES ? p.dim[0].length : p.strips);
-        q.z = PLANES ? outer : inner;
-        q.x = (PLANES ? inner : outer) * XO;
+        int32_t rest = ckci_k_divide(i, p.by_strips), line = ckci_k_divide(rest, p.dim[0].count[0]);
+        q.z = rest - line * p.dim[0].length;
+        q.x = (i - rest * p.strips) * XO;
         q.n = ckci_k_divide(line, p.by_tiles_x);
         q.y = (line - q.n * p.tiles_x) * p.walk;
-        bool active = slot < p.lanes_p && channel < p.g && q.n < p.n;
+        bool active = q.n < p.n;
         int32_t rows = p.dim[1].length - q.y < p.walk ? p.dim[1].length - q.y : p.walk, zs = p.dim[0].filter;
         /* bwd_data: the last tap reads the first input */
         bool back = p.dim[2].gather_back != 0;
@@ -15631,26 +15616,23 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
         ring next;
         next.start(m.rows);
         int32_t to = 0;
-        int32_t channels = p.lanes_c * V, k = 0, r = 0, steps = (rows + F - 1) * zs;
-        const T *w = m.w.w + lane * V;
-        T c[F * XO * V], f[HELD ? F * F * V : 1];
+        int32_t k = 0, r = 0, steps = (rows + F - 1) * zs;
+        T c[F * XO], f[F * F];
         CKCI_K_UNROLL(128)
-        for (int j = 0; j < F * XO * V; j++) {
+        for (int j = 0; j < F * XO; j++) {
             c[j] = 0;
         }
         CKCI_K_UNROLL(1)
         for (int32_t step = -ring::AHEAD; step < steps; step++) {
             window raw;
             if (step == 0) { /* the weights follow the first rows */
-                stage(p, m.w.w, tile);
+                ckci_k_depth_stage<T, F>(p, m.w.w, channel, 1);
                 __syncthreads();
                 if (!active) {
                     return;
                 }
                 to = ckci_k_depth_at<S>(p.o.t, channel, q);
-                if (HELD) {
-                    weights(f, w, channels);
-                }
+                weights(f, m.w.w);
             }
             if (step >= 0) {
                 ckci_k_copies_wait<DEPTH - 2>();
@@ -15660,13 +15642,13 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
             if (step < 0) {
                 continue;
             }
-            if (F == 3 && zs > 1 && HELD) {
-                weights(f, w + k * F * F * channels, channels);
+            if (F == 3 && zs > 1) {
+                weights(f, m.w.w + k * F * F);
             }
             if (F != 3 || k == 0) {
-                multiply<true>(c, raw, f, w, channels, p.bf16);
+                multiply<true>(c, raw, f, p.bf16);
             } else {
-                multiply<false>(c, raw, f, w + k * F * F * channels, channels, p.bf16);
+                multiply<false>(c, raw, f, p.bf16);
             }
             k++;
             if (k < zs) {
@@ -15674,7 +15656,7 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
             }
             k = 0;
             if (r >= F - 1) {
-                ckci_k_depth_row_write<S, V, XO, PLANES>(
+                ckci_k_depth_row_write<S, 1, XO, true>(
                     p, c, to, channel, ckci_k_lane_afresh(p.dim[2].length - q.x), [&] { return q; });
                 to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
                 q.y++;
@@ -15684,13 +15666,12 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
     }
 };
 
-template <class S, int V, int XO, int F, bool PLANES>
-struct ckci_k_depth_walk : ckci_k_by_vendor<ckci_k_depth_walk_by<S, V, XO, F, PLANES, true>,
-                                            ckci_k_depth_walk_by<S, V, XO, F, PLANES, false>> {
+template <class S, int XO, int F>
+struct ckci_k_depth_walk
+    : ckci_k_by_vendor<ckci_k_depth_walk_by<S, XO, F, true>, ckci_k_depth_walk_by<S, XO, F, false>> {
 };
 
-template <class S, int V, int XO, int F, bool PLANES>
-struct ckci_k_resident<ckci_k_depth_walk<S, V, XO, F, PLANES>> {
+template <class S, int XO, int F> struct ckci_k_resident<ckci_k_depth_walk<S, XO, F>> {
     enum { BLOCKS = 2 };
 };
 
@@ -15780,7 +15761,7 @@ template <class S, int V, int XO, int STRIDE> struct ckci_k_depth_column {
         for (int r = 0; r < 2; r++) {
             load(raw[r], p.a.p, at + r * a_row, step, y + r >= low && y + r < end ? mask : 0);
         }
-        ckci_k_depth_walk_by<S, V, XO, 3, false, false>::stage(p, m.w, tile);
+        ckci_k_depth_stage<T, 3>(p, m.w, tile, p.lanes_c * V);
         __syncthreads();
         if (!active) {
             return;
@@ -16793,10 +16774,9 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
         vec left[XO];
         load_left(p, left, a, count);
         constexpr int SOME = V == 1 ? XO : 4;
-        constexpr bool TOGETHER = V > 1; /* rows are loaded before the first is taken */
-        vec right[TOGETHER ? R : 1][WINDOW];
+        vec right[R][WINDOW]; /* rows are loaded before the first is taken */
         CKCI_K_UNROLL(8)
-        for (int r = 0; r < (TOGETHER ? R : 0); r++) {
+        for (int r = 0; r < R; r++) {
             load_row(p, right[r], b + r * b_row, in_y + r * p.dim[1].dilation, in_x, step);
         }
         CKCI_K_UNROLL(8)
@@ -16804,11 +16784,8 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
             if ((uint32_t)(in_y + r * p.dim[1].dilation) >= (uint32_t)p.dim[1].read_len) {
                 continue;
             }
-            if (!TOGETHER) {
-                load_row(p, right[0], b + r * b_row, in_y + r * p.dim[1].dilation, in_x, step);
-            }
             T v[WINDOW * V];
-            ckci_k_depth_widen<WINDOW>(right[TOGETHER ? r : 0], v, p.bf16);
+            ckci_k_depth_widen<WINDOW>(right[r], v, p.bf16);
             CKCI_K_UNROLL(8)
             for (int q = 0; q < XO; q += SOME) {
                 T d[SOME * V];
@@ -16888,7 +16865,7 @@ struct ckci_k_depth_weight_second
 
 template <int V, int XO, int R, int G, int STEP>
 struct ckci_k_resident<ckci_k_depth_weight<ckci_k_s_half, V, XO, R, G, STEP>> {
-    enum { BLOCKS = V != 1 ? 2 : STEP == 2 ? 3 : 0 };
+    enum { BLOCKS = V != 1 ? 2 : 0 };
 };
 template <> struct ckci_k_resident<ckci_k_depth_weight_second<ckci_k_s_half>> {
     enum { BLOCKS = 2 };
@@ -17013,12 +16990,6 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
         int32_t a_step = (int32_t)p.a.stride[5] * S::SIZE, b_step = (int32_t)p.b.stride[5] * S::SIZE;
         int32_t a_row = (int32_t)p.a.stride[4] * (int32_t)S::SIZE,
                 b_row = (int32_t)p.b.stride[4] * (int32_t)S::SIZE;
-#if defined(__HIP_DEVICE_COMPILE__) && __clang_major__ < 16
-        if constexpr (F == 3 && !PLANES && S::SIZE == 2) { /* scalar registers hold no more */
-            a_row = ckci_k_lane_afresh(a_row);
-            b_row = ckci_k_lane_afresh(b_row);
-        }
-#endif
         T c[F * F * V];
         CKCI_K_UNROLL(128)
         for (int i = 0; i < F * F * V; i++) {
@@ -17088,7 +17059,7 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
 
 template <class S, int V, int XO, int F, bool PLANES>
 struct ckci_k_depth_walk_weight
-    : ckci_k_by_vendor<ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, PLANES || F != 3 || S::SIZE == 2>,
+    : ckci_k_by_vendor<ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, PLANES || F != 3>,
                        ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, false>> {
 };
 
@@ -24454,7 +24425,7 @@ template <class T> struct ckci_k_norm_param {
       move_turn_E     x and y differ, equal types of E bytes, or f16 and bf16: through LDS
       move_convert_E  types but i32, E bytes in dst: converted on the way to LDS, or straight to dst where x
                       is dense in both
-      move            everything else: short dimensions, strides of any kind, i32: single elements
+      move            everything else: short dimensions, strides of any kind, i32, to f64: single elements
 
   Through LDS. A block owns tile[0] elements along x by tile[1] along y; V elements of dst are 16 bytes. It
   loads rows of src in pieces of 16 bytes, several under way, and stores rows of dst in pieces of 16 bytes.
@@ -24680,9 +24651,6 @@ template <> struct ckci_k_move_type<2> {
 template <> struct ckci_k_move_type<4> {
     typedef uint32_t word;
 };
-template <> struct ckci_k_move_type<8> {
-    typedef uint64_t word;
-};
 
 /* What is moved one by one: not known to the compiler, which would move the last of it together with the last
    part of a load or store of all, and so split that. */
@@ -24694,21 +24662,12 @@ CKCI_K_FN int32_t ckci_k_later(int32_t count)
 /* Element j of words. */
 template <int E> CKCI_K_FN typename ckci_k_move_type<E>::word ckci_k_move_element(const uint32_t *w, int j)
 {
-    if constexpr (E == 8) {
-        return w[2 * j] | (uint64_t)w[2 * j + 1] << 32;
-    } else {
-        return (typename ckci_k_move_type<E>::word)(w[j * E / 4] >> j * E % 4 * 8);
-    }
+    return (typename ckci_k_move_type<E>::word)(w[j * E / 4] >> j * E % 4 * 8);
 }
 
 template <int E> CKCI_K_FN void ckci_k_move_put(uint32_t *w, int j, typename ckci_k_move_type<E>::word x)
 {
-    if constexpr (E == 8) {
-        w[2 * j] = (uint32_t)x;
-        w[2 * j + 1] = (uint32_t)(x >> 32);
-    } else {
-        w[j * E / 4] |= (uint32_t)x << j * E % 4 * 8;
-    }
+    w[j * E / 4] |= (uint32_t)x << j * E % 4 * 8;
 }
 
 /* A thread's elements on their way to LDS. Of a row that does not start at a multiple of a load, that are the
@@ -24773,14 +24732,11 @@ template <bool SHIFTED> struct ckci_k_move_unit {
         }
         CKCI_K_UNROLL(1)
         for (int j = 0; j < ckci_k_later(count < N ? count : N); j++) {
-            const uint32_t low = E == 8 ? ((const uint32_t *)at)[2 * j] : ckci_k_load_bits(at + j * E, E);
+            const uint32_t low = ckci_k_load_bits(at + j * E, E);
             const int word = j * E / 4;
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
                 w[i] |= i == word ? low << j * E % 4 * 8 : 0;
-                if (E == 8 && i == word + 1) {
-                    w[i] = ((const uint32_t *)at)[2 * j + 1];
-                }
             }
         }
     }
@@ -24822,7 +24778,7 @@ template <int E, bool CONVERT> struct ckci_k_resident<ckci_k_move_turn<E, CONVER
 /* E: bytes of an element in dst and in LDS; CONVERT: those in src are of another type. */
 template <int E, bool CONVERT> struct ckci_k_move_turn {
     typedef typename ckci_k_move_type<E>::word word;
-    enum { V = 16 / E, UNIT = !CONVERT ? V : E == 8 ? 2 : 4, WORDS = UNIT * E / 4 };
+    enum { V = 16 / E, UNIT = CONVERT ? 4 : V, WORDS = UNIT * E / 4 };
     enum { ASK = 2 }; /* p.scatter, where that is not known to the compiler */
     enum { USUAL = E == 2 ? CKCONV_F32 : E == 4 ? CKCONV_F16 : -1 }; /* other types: one load at a time */
 
@@ -24835,7 +24791,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     {
 #if defined(__CUDA_ARCH__)
         (void)x;
-        return E == 1 ? 4 : E == 2 ? 3 : E == 4 ? 2 : 1;
+        return E == 1 ? 4 : E == 2 ? 3 : 2;
 #else
         return x;
 #endif
@@ -24940,14 +24896,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         }
         CKCI_K_UNROLL(4)
         for (int j = 0; j < UNIT && E != 2; j++) {
-            if constexpr (E == 8) {
-                const double x = (double)ckci_k_float(v[j]);
-                uint64_t bits;
-                memcpy(&bits, &x, 8);
-                ckci_k_move_put<8>(w, j, bits);
-            } else {
-                ckci_k_move_put<E>(w, j, (word)v[j]);
-            }
+            ckci_k_move_put<E>(w, j, (word)v[j]);
         }
     }
 
@@ -25066,8 +25015,8 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             v[j] = size == 1 ? ckci_k_move_element<1>(w, j) : size == 2 ? ckci_k_move_element<2>(w, j) : w[j];
         }
         CKCI_K_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            w[j] = j < UNIT ? v[j < UNIT ? j : 0] : 0;
+        for (int j = 0; j < UNIT; j++) {
+            w[j] = v[j];
         }
         convert<0>(p, w);
     }
@@ -25178,10 +25127,8 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     {
         CKCI_K_UNROLL(4)
         for (int i = 0; i < WORDS; i++) {
-            const int wide = E / 4, one = i + 1 < WORDS ? i + 1 : i;
-            w[i] = wide == 2   ? w[i + 2 < WORDS ? i + 2 : i]
-                   : wide == 1 ? w[one]
-                               : w[i] >> 8 * (E & 3) | w[one] << (32 - 8 * (E & 3)) % 32;
+            const int one = i + 1 < WORDS ? i + 1 : i;
+            w[i] = E == 4 ? w[one] : w[i] >> 8 * (E & 3) | w[one] << (32 - 8 * (E & 3)) % 32;
         }
     }
 
@@ -25338,7 +25285,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         if constexpr (!CONVERT) {
             fill_all<E>(p, b, m);
         } else if (p.from == USUAL || (E == 4 && p.from == CKCONV_BF16)) {
-            if constexpr (E == 2 || E == 4) {
+            if constexpr (E > 1) {
                 fill_all<8 / E>(p, b, m);
             }
         } else {

@@ -676,8 +676,6 @@
 #undef TM
 #pragma push_macro("TN")
 #undef TN
-#pragma push_macro("TOGETHER")
-#undef TOGETHER
 #pragma push_macro("TURN")
 #undef TURN
 #pragma push_macro("TURNED")

@@ -34,8 +34,7 @@ type of the sums, and every storage type is converted when it is loaded)
                        f64; near: stride 1, second: stride 2, any: the rest
     depth_S_1_..       the same for planes (channels first; lanes along x), odd channels, and sums over
                        several channels per group
-    depth_S_walk_F     F x F filters: a thread walks down a column (plane_walk: channels first; channels last:
-                       3 x 3 and Z x 3 x 3)
+    depth_S_plane_walk_F  F x F filters, channels first: a thread walks down a column
     depth_S_column_3   3 x 3, channels last: the same with two rows of inputs in registers (f32); second:
                        stride 2
     depth_S_down_F     F x F filters, channels last: blocks walk down columns of rows, which lie in LDS;

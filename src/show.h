@@ -341,7 +341,6 @@
 #pragma pop_macro("TIMES")
 #pragma pop_macro("TM")
 #pragma pop_macro("TN")
-#pragma pop_macro("TOGETHER")
 #pragma pop_macro("TURN")
 #pragma pop_macro("TURNED")
 #pragma pop_macro("TWO")

@@ -675,6 +675,8 @@ static void test_depth_taps(void)
         d.filter[1] = d.filter[2] = 3;
         d.input[0] = 20;
         d.input[1] = d.input[2] = 24;
+        d.pad_lo[1] = d.pad_lo[2] = d.pad_hi[1] = d.pad_hi[2] = 1;
+        d.in.layout = d.out.layout = CKCONV_NGCHW;
         d.in.dtype = CKCONV_F32;
         CHECK_OK(ckconv_device_named(archs[i % 2], &device, &err), err);
         if (CHECK_OK(ckconv_plan_conv(&plan, CKCONV_FWD, &d, NULL, &device, &err), err)) {
@@ -838,7 +840,9 @@ static void test_far(void)
                     t->stride[axis] = far[j];
                     const int fits = signature(&p, &o, &device, j ? text : want, sizeof text);
                     there = j ? there : fits;
-                    CHECK_MSG(j == 0 || (fits == there && strcmp(text, want) == 0),
+                    /* strides that the TMA writes weights with end at 2^39 bytes: those tiles refuse more */
+                    const int most = j == 3 && !fits && at >= 0 && strstr(o.instance, "_tma_") != NULL;
+                    CHECK_MSG(j == 0 || most || (fits == there && strcmp(text, want) == 0),
                               "%s, %s, tensor %d, stride[%d] %lld: '%s', 2^36: '%s'", device.arch,
                               at < 0 ? op_name(op) : o.instance, which, axis, (long long)t->stride[axis],
                               text, want);
@@ -909,7 +913,6 @@ static void test_kernels(void)
         "sm_90 gpu_mma_fwd_pointwise 1 8 40 96 1 28 1 2 fwd f16 first matrix_planes_128",
         "gfx906 gpu_vector_fwd_f32_128 1 8 256 256 3 28 1 2 fwd f32 last gather_f32_128",
         "gfx906 gpu_vector_fwd_f32_64 1 8 256 256 3 28 1 2 fwd f32 last gather_f32_64",
-        "gfx906 gpu_vector_fwd_f32_32 1 8 256 256 3 28 1 2 fwd f32 last gather_f32_32",
         "gfx906 gpu_vector_bwd_data_f64_64 1 8 256 256 3 28 1 2 bwd_data f64 last gather_f64_64",
         "gfx906 gpu_vector_fwd_i32_64 1 8 256 256 3 28 1 2 fwd i8 last gather_i32_64",
         "gfx906 gpu_vector_bwd_weight_f32_128 1 8 256 256 3 28 1 2 bwd_weight f32 last weight_f32_128",
@@ -939,9 +942,9 @@ static void test_kernels(void)
         "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f32 first "
         "depth_weight_f32_plane_walk_7",
         "gfx942 gpu_depthwise_fwd 64 4 1 1 3 28 2 2 fwd f16 first depth_half_sheet_3_second",
-        "gfx942 gpu_depthwise_fwd 64 4 1 1 5 28 2 2 fwd f32 first depth_f32_sheet_5_second",
+        "gfx942 gpu_depthwise_fwd 64 4 1 1 5 28 2 2 fwd f16 first depth_half_sheet_5_second",
         "gfx942 gpu_depthwise_bwd_data 64 4 1 1 3 28 2 2 bwd_data f16 first depth_half_sheet_3_back",
-        "gfx942 gpu_depthwise_bwd_data 64 4 1 1 5 28 2 2 bwd_data f32 first depth_f32_sheet_5_back",
+        "gfx942 gpu_depthwise_bwd_data 64 4 1 1 5 28 2 2 bwd_data f16 first depth_half_sheet_5_back",
         "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f16 last depth_weight_half_down_3",
         "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 5 28 1 2 bwd_weight f16 last depth_weight_half_down_5",
         "gfx942 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f16 last depth_weight_half_walk_7",
@@ -966,9 +969,9 @@ static void test_kernels(void)
         "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f32 first "
         "depth_weight_f32_plane_walk_7",
         "sm_90 gpu_depthwise_fwd 64 4 1 1 3 28 2 2 fwd f16 first depth_half_sheet_3_second",
-        "sm_90 gpu_depthwise_fwd 64 4 1 1 5 28 2 2 fwd f32 first depth_f32_sheet_5_second",
+        "sm_90 gpu_depthwise_fwd 64 4 1 1 5 28 2 2 fwd f16 first depth_half_sheet_5_second",
         "sm_90 gpu_depthwise_bwd_data 64 4 1 1 3 28 2 2 bwd_data f16 first depth_half_sheet_3_back",
-        "sm_90 gpu_depthwise_bwd_data 64 4 1 1 5 28 2 2 bwd_data f32 first depth_f32_sheet_5_back",
+        "sm_90 gpu_depthwise_bwd_data 64 4 1 1 5 28 2 2 bwd_data f16 first depth_half_sheet_5_back",
         "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 3 28 1 2 bwd_weight f16 last depth_weight_half_down_3",
         "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 5 28 1 2 bwd_weight f16 last depth_weight_half_down_5",
         "sm_90 gpu_depthwise_bwd_weight 64 4 1 1 7 28 1 2 bwd_weight f16 last depth_weight_half_walk_7",

@@ -382,7 +382,7 @@ typedef struct ckci_gpu_depth_box {
 /* LDS that they take, and the zeros at its beginning, which stand for rows of padding. */
 enum { CKCI_DEPTH_BOX_BYTES = 65536, CKCI_DEPTH_BOX_ZEROS = 256 };
 
-/* LDS of bwd_weight that walks down planes of f32 with filters of 3 x 3 and 5 x 5 (NVIDIA). */
+/* LDS of bwd_weight that walks down planes of f32 with filters of 3 x 3 (NVIDIA). */
 enum { CKCI_DEPTH_WALK_LDS = 106528 };
 
 /* narrow: bytes of LDS of a block. */

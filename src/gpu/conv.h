@@ -444,7 +444,7 @@ CKCI_FN ckconv_status ckci_count_launch(void *context, const ckci_launch *launch
    kernels read memory for each product. */
 CKCI_FN double ckci_gpu_cost(const ckconv_device *device, int64_t blocks, double per_block, int32_t tile)
 {
-    double rate = tile == 128 ? 1 : tile == 64 ? 1.6 : 3.5, share = (double)blocks / ckci_units(device);
+    double rate = tile == 128 ? 1 : 1.6, share = (double)blocks / ckci_units(device);
     return ckci_cost_fma(device, per_block * rate * (share < 1.5 ? 1.5 : share));
 }
 
@@ -559,11 +559,10 @@ CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *d
     ckci_make_gpu_conv(p, k);
     double red = ckci_reduction(k, (double)k->red);
     if (tile) {
-        ckci_set_kernel(l, tile == 128 ? CKCI_KERNEL_gather_f32_128
-                           : tile == 64
-                               ? ckci_kernel_for(kind, CKCI_KERNEL_gather_f32_64, CKCI_KERNEL_gather_f64_64,
-                                                 CKCI_KERNEL_gather_i32_64)
-                               : CKCI_KERNEL_gather_f32_32);
+        ckci_set_kernel(l, tile == 128
+                               ? CKCI_KERNEL_gather_f32_128
+                               : ckci_kernel_for(kind, CKCI_KERNEL_gather_f32_64, CKCI_KERNEL_gather_f64_64,
+                                                 CKCI_KERNEL_gather_i32_64));
         k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile), 1);
         k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile);
         CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));

@@ -38,23 +38,49 @@ CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)
     return fits;
 }
 
-/* Which depthwise kernels: their place among those of one type. */
+/* Which depthwise kernels: their place among those of one type, as gpu/table.h has them. */
 enum {
-    CKCI_DEPTH_WALK,           /* 3, 5, 7: bwd_weight's; those of fwd and bwd_data take rows through LDS */
-    CKCI_DEPTH_PLANE_WALK = 3, /* 3, 5, 7 */
-    CKCI_DEPTH_ROW = CKCI_DEPTH_PLANE_WALK + 3, /* each kind of strips after it: near, second, any */
-    CKCI_DEPTH_4,                               /* loads of 4 channels */
-    CKCI_DEPTH_1 = CKCI_DEPTH_4 + 3,
-    CKCI_DEPTH_WALK_3 = CKCI_DEPTH_1 + 3,
-    CKCI_DEPTH_COLUMN, /* stride 2 */
+    CKCI_DEPTH_DOWN, /* 3, 5, 7 */
+    CKCI_DEPTH_PLANE_WALK_3 = CKCI_DEPTH_DOWN + 3,
+    CKCI_DEPTH_PLANE_WALK_7,
+    CKCI_DEPTH_ROW,
+    CKCI_DEPTH_4_NEAR, /* loads of 4 channels */
+    CKCI_DEPTH_4_SECOND,
+    CKCI_DEPTH_1_NEAR,
+    CKCI_DEPTH_1_ANY,
+    CKCI_DEPTH_COLUMN_SECOND,
     CKCI_DEPTH_DEEP,
-    CKCI_DEPTH_SHEET, /* 3, 5; stride 2: 3, 5; its gradient: 3, 5; 7 */
-    /* bwd_weight's: the same again, but those of stride 2 take 3 x 3 taps, of CKCI_DEPTH_1 the first */
-    CKCI_DEPTH_WEIGHT = CKCI_DEPTH_SHEET + 7,
-    CKCI_DEPTH_WEIGHT_SECOND = CKCI_DEPTH_1 + 2, /* stride 2, loads of 4 channels, any taps */
-    CKCI_DEPTH_WEIGHT_DOWN,
+    CKCI_DEPTH_SHEET_3,
+    CKCI_DEPTH_SHEET_5,
+    CKCI_DEPTH_SHEET_3_SECOND,
+    CKCI_DEPTH_SHEET_3_BACK,
+    CKCI_DEPTH_SHEET_7,
+    CKCI_DEPTH_WEIGHT, /* the first of bwd_weight */
+    CKCI_DEPTH_WEIGHT_WALK_7 = CKCI_DEPTH_WEIGHT,
+    CKCI_DEPTH_WEIGHT_PLANE_WALK_3,
+    CKCI_DEPTH_WEIGHT_PLANE_WALK_7,
+    CKCI_DEPTH_WEIGHT_ROW,
+    CKCI_DEPTH_WEIGHT_4_NEAR,
+    CKCI_DEPTH_WEIGHT_2_SECOND, /* stride 2, 3 x 3 taps */
+    CKCI_DEPTH_WEIGHT_1_ANY,
+    CKCI_DEPTH_WEIGHT_4_SECOND, /* stride 2, any taps */
+    CKCI_DEPTH_WEIGHT_DOWN,     /* 3, 5 */
     CKCI_DEPTH_WEIGHT_DEEP = CKCI_DEPTH_WEIGHT_DOWN + 2,
-    CKCI_DEPTH_WEIGHT_SHEET
+    CKCI_DEPTH_WEIGHT_SHEET_5,
+    CKCI_DEPTH_WEIGHT_SHEET_3_SECOND,
+    CKCI_DEPTH_WEIGHT_SHEET_7,
+    CKCI_DEPTH_BOTH, /* as many have both types; of f16 and bf16 alone: */
+    CKCI_DEPTH_PLANE_WALK_5 = CKCI_DEPTH_BOTH,
+    CKCI_DEPTH_4_ANY,
+    CKCI_DEPTH_1_SECOND,
+    CKCI_DEPTH_DOWN_5_SHORT,
+    CKCI_DEPTH_WEIGHT_4_ANY,
+    CKCI_DEPTH_SHEET_5_SECOND,
+    CKCI_DEPTH_SHEET_5_BACK,
+    CKCI_DEPTH_WEIGHT_SHEET_3,
+    CKCI_DEPTH_WEIGHT_SHEET_5_SECOND,
+    CKCI_DEPTH_COLUMN = CKCI_DEPTH_BOTH, /* of f32 alone: */
+    CKCI_DEPTH_WEIGHT_WALK_3
 };
 
 /* How a depthwise plan walks: what its lanes are. */
@@ -101,13 +127,14 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
                                  int32_t planes)
 {
     const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
-    int32_t f = x->filter;
-    int fits = (f == 3 || f == 5 || f == 7) && y->filter == f && k->phases == 1 &&
-               planes != CKCI_DEPTH_PLANES && k->a.dtype != CKCONV_F64 && (weight || !k->full) &&
-               x->stride == 1 && y->stride == 1 && x->dilation == 1 && y->dilation == 1 && y->length > 2;
-    fits = fits && (planes ? x->pad == (f - 1) / 2 : k->a.stride[0] == 1 && (!weight || k->b.stride[0] == 1));
-    fits =
-        fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || (planes && k->dim[0].filter == 1)));
+    const int32_t f = x->filter, narrow = k->a.dtype == CKCONV_F32;
+    const int there = weight ? f == 7 || (f == 3 && (planes || narrow))
+                             : planes && (f == 3 || f == 7 || (f == 5 && !narrow));
+    int fits = there && y->filter == f && k->phases == 1 && planes != CKCI_DEPTH_PLANES &&
+               k->a.dtype != CKCONV_F64 && (weight || !k->full) && x->stride == 1 && y->stride == 1 &&
+               x->dilation == 1 && y->dilation == 1 && y->length > 2;
+    fits = fits && (planes ? x->pad == (f - 1) / 2 : k->a.stride[0] == 1 && k->b.stride[0] == 1);
+    fits = fits && (weight ? x->length >= 8 : k->taps <= 128 && (f == 3 || k->dim[0].filter == 1));
     /* offsets have 32 bits */
     for (int i = 0; i < 2; i++) {
         const ckci_tensor *t = i == 0 ? &k->a : weight ? &k->b : &k->o.t;
@@ -137,8 +164,9 @@ CKCI_FN int32_t ckci_depth_downs(const ckci_gpu_depth *k, const ckconv_device *d
         (!weight || (k->b.stride[0] == 1 &&
                      x->length >= ckci_max(CKCI_DEPTH_DOWN_STRIP((int32_t)ckci_size(k->a.dtype), f, 1), 7)));
     /* on an H100 those that walk were faster in f32 but for short rows (bwd_weight of 32 x 32: 115 us, here
-       175; of 14 x 14: 49, here 47) */
-    fits = fits && (f != 3 || k->a.dtype != CKCONV_F32 || x->length <= 14);
+       175; of 14 x 14: 49, here 47); fwd and bwd_data have one for fours of channels */
+    fits = fits && (f != 3 || k->a.dtype != CKCONV_F32 || x->length <= 14 ||
+                    (!weight && !ckci_depth_vector(&k->a, 4)));
     fits = fits && (device->kind != CKCONV_DEVICE_NVIDIA || device->lds_bytes >= 101376);
     return fits && ckci_span(&k->a) <= INT32_MAX && ckci_span(other) <= INT32_MAX ? f : 0;
 }
@@ -332,39 +360,53 @@ CKCI_FN int64_t ckci_depth_short_columns(ckci_gpu_depth *k, int32_t strip)
     return (int64_t)k->n * k->dim[0].length * k->strips * k->tiles_x;
 }
 
-/* Which kernel: how taps lie, planes. */
+/* Which kernel: how taps lie, planes. vec: 4 or 1 channels of a load; those of single ones take both. */
 CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int deep, int32_t columns,
                                   int32_t walks, int32_t weight, int32_t vec, int32_t planes)
 {
     const ckci_gpu_dim *d = &k->dim[2];
     int32_t tap = d->read_tap < 0 ? -d->read_tap : d->read_tap;
-    int32_t base = weight ? CKCI_DEPTH_WEIGHT : 0;
     if (deep) {
-        return base + (weight ? CKCI_DEPTH_WEIGHT_DEEP : CKCI_DEPTH_DEEP);
+        return weight ? CKCI_DEPTH_WEIGHT_DEEP : CKCI_DEPTH_DEEP;
     }
     if (down) {
-        return base + (weight ? CKCI_DEPTH_WEIGHT_DOWN : 0) + (down - 3) / 2;
+        return (weight ? CKCI_DEPTH_WEIGHT_DOWN : CKCI_DEPTH_DOWN) + (down - 3) / 2;
     }
     if (columns) {
-        return CKCI_DEPTH_COLUMN;
+        return d->stride == 1 ? CKCI_DEPTH_COLUMN : CKCI_DEPTH_COLUMN_SECOND;
+    }
+    if (walks && weight) {
+        return walks == 7 ? (planes ? CKCI_DEPTH_WEIGHT_PLANE_WALK_7 : CKCI_DEPTH_WEIGHT_WALK_7)
+                          : (planes ? CKCI_DEPTH_WEIGHT_PLANE_WALK_3 : CKCI_DEPTH_WEIGHT_WALK_3);
     }
     if (walks) {
-        int32_t first = planes ? CKCI_DEPTH_PLANE_WALK : weight ? CKCI_DEPTH_WALK : CKCI_DEPTH_WALK_3;
-        return base + first + (walks - 3) / 2;
+        return walks == 3   ? CKCI_DEPTH_PLANE_WALK_3
+               : walks == 5 ? CKCI_DEPTH_PLANE_WALK_5
+                            : CKCI_DEPTH_PLANE_WALK_7;
     }
     if (planes == CKCI_DEPTH_ROWS) {
-        return base + CKCI_DEPTH_ROW;
+        return weight ? CKCI_DEPTH_WEIGHT_ROW : CKCI_DEPTH_ROW;
     }
-    int beside = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
-    if (weight) { /* with a stride single channels have 3 x 3 taps alone; two would be few of five */
-        int three = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
-        return base + (vec == 1                   ? CKCI_DEPTH_1 + (three ? 0 : 1)
-                       : beside                   ? CKCI_DEPTH_4
-                       : three                    ? CKCI_DEPTH_4 + 1
-                       : second && d->filter >= 3 ? CKCI_DEPTH_WEIGHT_SECOND
-                                                  : CKCI_DEPTH_4 + 2);
+    const int beside = tap == 1 && d->read_step == 1, second = tap == 1 && d->read_step == 2;
+    const int narrow = k->a.dtype == CKCONV_F32;
+    if (weight) { /* two channels would be few with five taps */
+        const int three = second && d->filter == 3 && k->dim[1].filter % 3 == 0;
+        return vec == 1                   ? CKCI_DEPTH_WEIGHT_1_ANY
+               : beside                   ? CKCI_DEPTH_WEIGHT_4_NEAR
+               : three                    ? CKCI_DEPTH_WEIGHT_2_SECOND
+               : second && d->filter >= 3 ? CKCI_DEPTH_WEIGHT_4_SECOND
+               : narrow                   ? CKCI_DEPTH_WEIGHT_1_ANY
+                                          : CKCI_DEPTH_WEIGHT_4_ANY;
     }
-    return base + (vec == 1 ? CKCI_DEPTH_1 : CKCI_DEPTH_4) + (k->full ? 2 : beside ? 0 : second ? 1 : 2);
+    if (k->full || (narrow && !beside && (vec == 1 || !second))) {
+        return CKCI_DEPTH_1_ANY;
+    }
+    return vec == 1 ? (beside   ? CKCI_DEPTH_1_NEAR
+                       : second ? CKCI_DEPTH_1_SECOND
+                                : CKCI_DEPTH_1_ANY)
+                    : (beside   ? CKCI_DEPTH_4_NEAR
+                       : second ? CKCI_DEPTH_4_SECOND
+                                : CKCI_DEPTH_4_ANY);
 }
 
 CKCI_FN void ckci_depth_set(const ckci_gpu_depth *k, int32_t weight, int32_t which, ckci_launch *l)
@@ -724,24 +766,26 @@ CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, cons
     return ckci_make_divisor(ckci_ceil_div(bytes, 16) + (bits % 16 != 0));
 }
 
-/* Sheets, if there is a kernel for them: its place among those of its kind, else -1. */
+/* Sheets, if there is a kernel for them: which, else -1. */
 CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k)
 {
     int weight = p->op == CKCONV_BWD_WEIGHT, back = p->op == CKCONV_BWD_DATA;
     ckci_gpu_depth_sheet *s = &k->sheet;
     int64_t f = p->filter[2], stride = p->stride[2], size = (int64_t)ckci_size(k->a.dtype);
     const ckci_tensor *read = &p->t[back ? CKCI_OUT : CKCI_IN], *written = &p->t[back ? CKCI_IN : CKCI_OUT];
-    int fits = k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
+    /* f32 has strips for 5 x 5 with stride 2, and what walks for bwd_weight of 3 x 3 */
+    const int there = size == 2 || !(stride == 2 ? f == 5 : weight && f == 3);
+    int fits = there && k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
                (f == 3 || f == 5 || (f == 7 && stride == 1)) && stride <= 2 && p->filter[0] == 1 &&
                p->pad[0] == 0 && p->dilation[1] == 1 && p->dilation[2] == 1;
     fits =
         fits && (weight || (k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && k->o.num_d == 0));
     fits = fits && ckci_depth_dense_planes(read) && ckci_depth_dense_planes(written) && p->g > 1;
-    /* on an H100 bwd_weight that walks was faster where rows are aligned (f16 3 x 3 of 56: 130 us, here 148;
-       5 x 5 of 28: 89, here 98), but for f32 5 x 5 (184, here 118); so were all passes of 7 x 7 of many rows
-       (f16 fwd of 64 x 64: 132, of 61 x 61 here 171; but 16 x 16: 176, of 13 x 13 here 159) */
-    fits = fits && !((weight || f == 7) && k->a_vec && k->o_vec && (size == 2 || f != 5) &&
-                     !(f == 7 && p->output[1] < 24) && ckci_depth_walks(k, device, weight, CKCI_DEPTH_ROWS));
+    /* on an H100 bwd_weight that walks was faster where rows are aligned (f16 3 x 3 of 56: 130 us, here 148);
+       so were all passes of 7 x 7 of many rows (f16 fwd of 64 x 64: 132, of 61 x 61 here 171; but 16 x 16:
+       176, of 13 x 13 here 159) */
+    fits = fits && !((weight || f == 7) && k->a_vec && k->o_vec && !(f == 7 && p->output[1] < 24) &&
+                     ckci_depth_walks(k, device, weight, CKCI_DEPTH_ROWS));
     /* windows end near their row: what they read past it is in LDS, too */
     for (int i = 1; i < 3; i++) {
         fits = fits && (p->output[i] - 1) * stride - p->pad[i] < p->input[i];
@@ -786,7 +830,15 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     int64_t apart = weight && p->n > 1 ? p->g : 0; /* images begin anywhere */
     s->by_a = ckci_depth_sheet_pieces(s, s->in, s->a_room, size, apart, bits);
     s->by_o = ckci_depth_sheet_pieces(s, s->out, s->o_room, size, apart, bits);
-    return f == 7 ? weight ? 4 : 6 : (int32_t)(stride == 1 ? 0 : back ? 4 : 2) + (int32_t)(f - 3) / 2;
+    if (f == 7) {
+        return weight ? CKCI_DEPTH_WEIGHT_SHEET_7 : CKCI_DEPTH_SHEET_7;
+    }
+    static const int32_t sheets[2][5] = {
+        {CKCI_DEPTH_SHEET_3, CKCI_DEPTH_SHEET_3_SECOND, CKCI_DEPTH_SHEET_3_BACK, CKCI_DEPTH_WEIGHT_SHEET_3,
+         CKCI_DEPTH_WEIGHT_SHEET_3_SECOND},
+        {CKCI_DEPTH_SHEET_5, CKCI_DEPTH_SHEET_5_SECOND, CKCI_DEPTH_SHEET_5_BACK, CKCI_DEPTH_WEIGHT_SHEET_5,
+         CKCI_DEPTH_WEIGHT_SHEET_5_SECOND}};
+    return sheets[f == 5][weight ? 2 + stride : stride == 1 ? 0 : 1 + back];
 }
 
 /* Undoes what ckci_depth_start does for planes: sheets have y before x. */
@@ -830,7 +882,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int32_t sheet = planes == CKCI_DEPTH_LAST || k->red > 1 ? -1 : ckci_depth_sheets(p, device, k);
     if (sheet >= 0) {
         ckci_depth_as_written(p, k);
-        ckci_depth_set(k, 0, CKCI_DEPTH_SHEET + sheet, l);
+        ckci_depth_set(k, 0, sheet, l);
         l->grid = ckci_saturating_mul(ckci_ceil_div(k->sheet.planes, k->sheet.count), k->sheet.bands);
         *cost = ckci_depth_cost(p, device, 1);
         return ckci_too_many_blocks(l->grid, err);
@@ -844,12 +896,13 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     int32_t down = single ? 0 : ckci_depth_downs(k, device, 0, planes), half = k->a.dtype != CKCONV_F32;
     int deep = !single && ckci_depth_deeps(k, device, 0, planes), through = down || deep;
     int columns = !through && ckci_depth_takes_columns(k, vec, planes);
-    int32_t walks = through || columns || single ? 0 : ckci_depth_walks(k, device, 0, planes), strip = 0;
+    int32_t walks = through || columns || single ? 0 : ckci_depth_walks(k, device, 0, planes);
+    int32_t which = ckci_depth_kernel(k, down, deep, columns, walks, 0, vec, planes);
+    vec = which == CKCI_DEPTH_1_ANY ? 1 : vec;
     if (columns) {
         vec = half ? 4 : 2;
     }
     if (walks) {
-        vec = planes ? 1 : half ? 4 : 2;
         k->a_vec = ckci_depth_pieces(&k->a, planes, vec, k->a_vec);
     }
     if (through) {
@@ -857,7 +910,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     } else if (!planes) {
         int64_t most = room / ((int64_t)k->taps * k->red * vec);
         k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), most,
-                                      walks || columns ? most : room / (row * vec), 1, k->dim[2].filter >= 5);
+                                      columns ? most : room / (row * vec), 1, k->dim[2].filter >= 5);
     }
     k->lanes_u = k->tiles_u = k->groups_x = 1;
     k->row_taps = (int32_t)(row + 6) / 4 * 4;
@@ -865,14 +918,15 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
         ckci_depth_deep_tiles(k, device, 0);
         all = k->all;
     } else if (down) {
-        strip = ckci_depth_down_columns(k, device, 0);
+        const int32_t strip = ckci_depth_down_columns(k, device, 0);
+        which = strip == CKCI_DEPTH_DOWN_SHORT ? +CKCI_DEPTH_DOWN_5_SHORT : which;
         all = ckci_depth_down_share(k, device, 0);
     } else {
         k->lanes_p = 256 / k->lanes_c;
         k->tiles_c = (int32_t)(planes ? p->g : ckci_ceil_div(p->g, (int64_t)k->lanes_c * vec));
     }
     if (walks) {
-        ckci_depth_columns(k, device, planes && walks != 7 ? 8 : 4, k->tiles_c, 0, &all);
+        ckci_depth_columns(k, device, walks != 7 ? 8 : 4, k->tiles_c, 0, &all);
     }
     if (columns) {
         all = ckci_depth_short_columns(k, half ? 3 : 4);
@@ -889,12 +943,7 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     ckci_depth_stretches(k);
     k->by_channels = ckci_make_divisor(rowwise ? k->row_taps : k->planes ? 1 : (int64_t)k->lanes_c * vec);
     ckci_depth_stores(k, vec, planes);
-    ckci_depth_set(k, 0, ckci_depth_kernel(k, down, deep, columns, walks, 0, vec, planes), l);
-    if (strip == CKCI_DEPTH_DOWN_SHORT) {
-        ckci_set_kernel(l, CKCI_KERNEL_depth_half_down_5_short);
-    } else if (columns && k->dim[2].stride == 1) {
-        ckci_set_kernel(l, CKCI_KERNEL_depth_f32_column_3);
-    }
+    ckci_depth_set(k, 0, which, l);
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->parts, k->tiles_c), k->phases);
     *cost = ckci_depth_cost(p, device, vec == 1 && !through ? 3 : 1.5);
     return ckci_too_many_blocks(l->grid, err);
@@ -931,12 +980,12 @@ CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_d
                                               ckconv_error *err)
 {
     int wide = k->a.dtype != CKCONV_F64, narrow = k->a.dtype == CKCONV_F32;
-    int three = wide && (kind == CKCI_DEPTH_4 + 1 || kind == CKCI_DEPTH_1);
-    int pairs = wide && kind == CKCI_DEPTH_4 + 1, second = wide && kind == CKCI_DEPTH_WEIGHT_SECOND;
-    int64_t taps = three                          ? 3 /* of a thread, along dimension 2 */
-                   : second                       ? 5
-                   : wide && kind == CKCI_DEPTH_4 ? 8
-                                                  : 1;
+    int pairs = wide && kind == CKCI_DEPTH_WEIGHT_2_SECOND,
+        second = wide && kind == CKCI_DEPTH_WEIGHT_4_SECOND;
+    int64_t taps = pairs                                      ? 3 /* of a thread, along dimension 2 */
+                   : second                                   ? 5
+                   : wide && kind == CKCI_DEPTH_WEIGHT_4_NEAR ? 8
+                                                              : 1;
     if (pairs || second) { /* strips of 4 */
         *vec = pairs ? 2 : *vec;
         k->strips = (int32_t)ckci_ceil_div(k->dim[2].length, 4);
@@ -955,7 +1004,7 @@ CKCI_FN ckconv_status ckci_depth_weight_lanes(const ckci_conv *p, const ckconv_d
     if (rowwise) { /* places are counted from an aligned one on */
         k->groups_x = (int32_t)ckci_ceil_div((-p->pad[2] & 3) + p->filter[2], 8);
     }
-    int64_t rows_y = walks || through ? 1 : ckci_ceil_div(k->dim[1].filter, three ? 3 : 1);
+    int64_t rows_y = walks || through ? 1 : ckci_ceil_div(k->dim[1].filter, pairs ? 3 : 1);
     k->by_rows_y = ckci_make_divisor(rows_y);
     k->units = (int32_t)((deep ? 1 : k->dim[0].filter) * rows_y * k->groups_x);
     if (!planes) {
@@ -985,7 +1034,7 @@ CKCI_FN int64_t ckci_depth_weight_parts(const ckci_conv *p, const ckconv_device 
     int64_t units = ckci_max(device->compute_units, 1);
     if (sheet >= 0) {
         ckci_depth_as_written(p, k);
-        ckci_depth_set(k, 1, CKCI_DEPTH_WEIGHT + CKCI_DEPTH_WEIGHT_SHEET + sheet, l);
+        ckci_depth_set(k, 1, sheet, l);
         k->lanes_c = k->sheet.count;
         k->lanes_p = (int32_t)k->sheet.by_wide.d;
         k->lanes_u = k->tiles_u = k->units = 1;
@@ -1012,8 +1061,7 @@ CKCI_FN int64_t ckci_depth_weight_split(const ckconv_device *device, ckci_gpu_de
 {
     int64_t tiles = ckci_saturating_mul(k->tiles_c, k->tiles_u);
     if (walks) {
-        int wide_strip = planes ? walks != 7 : walks == 3 && k->a.dtype != CKCONV_F32;
-        ckci_depth_columns(k, device, wide_strip ? 8 : 4, tiles, 12, &all);
+        ckci_depth_columns(k, device, planes && walks != 7 ? 8 : 4, tiles, 12, &all);
         split = split ? split : ckci_min(ckci_ceil_div(all, k->part), most);
     }
     if (split == 0) {
@@ -1046,7 +1094,7 @@ CKCI_FN int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, 
 {
     int32_t size = (int32_t)ckci_size(k->a.dtype);
     if (sheet >= 0) {
-        int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, sheet == 2 || sheet == 3 ? 2 : 1, 0, 1);
+        int64_t columns = CKCI_DEPTH_SHEET_COLUMNS(size, k->dim[2].stride, 0, 1);
         return columns * k->sheet.high * ckci_ceil_div(k->all, k->parts);
     }
     if (deep) {
@@ -1056,8 +1104,8 @@ CKCI_FN int64_t ckci_depth_weight_chain(const ckci_gpu_depth *k, int32_t which, 
         return (int64_t)CKCI_DEPTH_DOWN_STRIP(size, k->dim[1].filter, 1) * k->walk;
     }
     int64_t strip = ckci_saturating_mul(8, ckci_max(k->walk, 1));
-    int stretches = !walks && (k->a.dtype == CKCONV_F64 || which == CKCI_DEPTH_ROW ||
-                               which == CKCI_DEPTH_4 + 2 || which == CKCI_DEPTH_1 + 1);
+    int stretches = !walks && (k->a.dtype == CKCONV_F64 || which == CKCI_DEPTH_WEIGHT_ROW ||
+                               which == CKCI_DEPTH_WEIGHT_1_ANY || which == CKCI_DEPTH_WEIGHT_4_ANY);
     return stretches ? 1 : ckci_saturating_mul(strip, ckci_ceil_div(k->part, k->lanes_p));
 }
 
@@ -1078,10 +1126,10 @@ CKCI_FN ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_devi
     int32_t walks = through || lasting ? 0 : ckci_depth_walks(k, device, 1, planes);
     int32_t which = ckci_depth_kernel(k, down, deep, 0, walks, 1, vec, planes);
     if (lasting && planes != CKCI_DEPTH_ROWS) {
-        which = CKCI_DEPTH_WEIGHT + (vec == 1 ? CKCI_DEPTH_1 + 1 : CKCI_DEPTH_4 + 2);
+        which = vec == 1 || k->a.dtype == CKCONV_F32 ? CKCI_DEPTH_WEIGHT_1_ANY : CKCI_DEPTH_WEIGHT_4_ANY;
     }
+    vec = which == CKCI_DEPTH_WEIGHT_1_ANY ? 1 : vec;
     ckci_depth_set(k, 1, which, l);
-    which -= CKCI_DEPTH_WEIGHT;
     CKCI_TRY(ckci_depth_weight_lanes(p, device, k, which, planes, walks, through, deep, &vec, &all, err));
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(k->taps, k->g), k->a.dtype == CKCONV_F64 ? 8 : 4);
     int64_t most = limit / ckci_max(one, 1);

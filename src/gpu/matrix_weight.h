@@ -225,8 +225,8 @@ CKCI_FN int32_t ckci_image_weight_kernel(const ckci_gpu_tile *tile)
                  : kernel;
     CKCI_GATHER_TILES(CKCI_ROW, 0)
 #undef CKCI_ROW
-#define CKCI_ROW(X, ROWS, COLUMNS, W_ROWS, W_COLUMNS, ...)                                                   \
-    kernel = tile->form == CKCI_TILE_TMA && W_ROWS == ROWS && tile->rows == ROWS && tile->columns == COLUMNS \
+#define CKCI_ROW(X, ROWS, COLUMNS, ...)                                                                      \
+    kernel = tile->form == CKCI_TILE_TMA && tile->rows == ROWS && tile->columns == COLUMNS                   \
                  ? (int32_t)CKCI_KERNEL_matrix_tma_gather_##ROWS##x##COLUMNS                                 \
                  : kernel;
     CKCI_TMA_TILES(CKCI_ROW, 0)

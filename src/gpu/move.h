@@ -227,7 +227,7 @@ CKCI_FN void ckci_turn_merge(ckci_gpu_move *k, int64_t step[2][6], const int64_t
 CKCI_FN void ckci_turn_gather(ckci_gpu_move *k, int64_t step[2][6], const ckci_turn *t)
 {
     const int64_t x = t->x, y = t->y, from = t->from, to = t->to, v = t->v, unit = t->unit, want = t->want;
-    int64_t side = to == 1 ? 128 : to == 8 ? 32 : 64;
+    int64_t side = to == 1 ? 128 : 64;
     side = t->rows_x ? side : want / side;
     side = x > side && x <= side * 3 / 2 ? x : side;
     int64_t room = want, grain_x = ckci_min(t->unit_x, side), grain_y = ckci_max(unit, t->line / from);
@@ -318,11 +318,10 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
     int64_t from = (int64_t)ckci_size(k->from), to = (int64_t)ckci_size(k->to);
     int same = k->from == k->to, dense = step[0][k->transpose ? 1 : 0] == from && step[1][0] == to;
     const int alike = same || (k->transpose && from == 2 && to == 2); /* f16 and bf16 */
-    int64_t unit = alike ? 16 / to : to == 8 ? 2 : 4;
-    static const int32_t turn[2][4] = {
-        {CKCI_KERNEL_move_convert_1, CKCI_KERNEL_move_convert_2, CKCI_KERNEL_move_convert_4,
-         CKCI_KERNEL_move_convert_8},
-        {CKCI_KERNEL_move_turn_1, CKCI_KERNEL_move_turn_2, CKCI_KERNEL_move_turn_4, CKCI_KERNEL_move_turn_8},
+    int64_t unit = alike ? 16 / to : 4;
+    static const int32_t turn[2][3] = {
+        {CKCI_KERNEL_move_convert_1, CKCI_KERNEL_move_convert_2, CKCI_KERNEL_move_convert_4},
+        {CKCI_KERNEL_move_turn_1, CKCI_KERNEL_move_turn_2, CKCI_KERNEL_move_turn_4},
     };
     for (int i = 0; i < 6; i++) {
         k->tile[i] = 1;
@@ -340,10 +339,10 @@ CKCI_FN void ckci_move_kernel(ckci_gpu_move *k, ckci_launch *l, int64_t step[2][
             ckci_move_copy(k, step, len);
             return;
         }
-    } else if (dense && (same || (k->from != CKCONV_I32 && k->to != CKCONV_I32)) &&
+    } else if (dense && to < 8 && (same || (k->from != CKCONV_I32 && k->to != CKCONV_I32)) &&
                (k->transpose ? ckci_move_turn(k, step, len, unit, line)
                              : ckci_move_straight(k, step, len, unit))) {
-        ckci_set_kernel(l, turn[alike][to == 8 ? 3 : to / 2]);
+        ckci_set_kernel(l, turn[alike][to / 2]);
         return;
     }
     k->before = 0;

@@ -28,21 +28,24 @@
     M(X, ALL, I8, 128, 128, 3, 1.23, 1.2)                                                                    \
     M(X, ALL, I8, 64, 64, 3, 4.3, 2.6)                                                                       \
     M(X, ALL, HALF, 32, 128, 4, 4.6, 2.6)                                                                    \
-    M(X, MMA, HALF, 128, 256, 4, 1.12, 1.12)                                                                 \
     M(X, MMA, HALF, 64, 256, 3, 1.7, 1.7)                                                                    \
     M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
     M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
 
-/* sm_90's tiles that the TMA brings: rows and columns, those of bwd_weight's (64 channels are on one side),
-   parts of the kernels that read weights along the reduction and across it, and of bwd_weight's; how much
-   slower than .022 ns an output fwd, bwd_data and bwd_weight take 64 places of the reduction, where boxes are
-   of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200; bwd_weight with 64 channels:
-   reckoned from what a step reads of LDS) */
+/* sm_90's tiles that the TMA brings: rows and columns, parts of the kernels that read weights along the
+   reduction and across it; how much slower than .022 ns an output fwd and bwd_data take 64 places of the
+   reduction, where boxes are of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
-    M(X, 128, 256, 128, 256, 1, 2, 3, .84, .95, .89, .95, 1.02, 1.05)                                        \
-    M(X, 256, 128, 256, 128, 2, 3, 4, .94, .95, .93, 1.09, 1.13, 1.15)                                       \
-    M(X, 128, 128, 128, 128, 3, 4, 1, 1.04, 1.15, 1.11, 1.19, 1.2, 1.8)                                      \
-    M(X, 256, 64, 64, 256, 1, 2, 4, 1.06, 1.25, 1.1, 1.25, 1.3, 1.4)
+    M(X, 128, 256, 1, 2, .84, .95, .89, .95)                                                                 \
+    M(X, 256, 128, 2, 3, .94, .95, .93, 1.09)                                                                \
+    M(X, 128, 128, 3, 4, 1.04, 1.15, 1.11, 1.19)                                                             \
+    M(X, 256, 64, 1, 2, 1.06, 1.25, 1.1, 1.25)
+
+/* and bwd_weight's, with one kernel (with 64 channels: reckoned from what a step reads of LDS) */
+#define CKCI_TMA_WEIGHT_TILES(M, X)                                                                          \
+    M(X, 128, 256, 3, 1.02, 1.05)                                                                            \
+    M(X, 128, 128, 1, 1.2, 1.8)                                                                              \
+    M(X, 64, 256, 4, 1.3, 1.4)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -52,8 +55,7 @@
 
 /* bwd_weight, where waves fill tiles (CDNA 4) alone: rows, columns, part */
 #define CKCI_CDNA_WEIGHT_TILES(M, X)                                                                         \
-    M(X, 256, 256, 4)                                                                                        \
-    M(X, 128, 256, 1)
+    M(X, 256, 256, 4)
 
 /* i8, fwd and bwd_data: rows, columns, part, mma.sync's slowness */
 #define CKCI_WHOLE_TILES(M, X)                                                                               \
@@ -82,7 +84,6 @@
 /* and of bwd_weight */
 #define CKCI_FMA_WEIGHT_TILES(M, X)                                                                          \
     M(X, 128x128, 128, 128, 128, 4, 2, .495, 1, 16, 8, 8, 1)                                                 \
-    M(X, 48x128, 48, 128, 64, 4, 6, .565, 3, 12, 8, 8, 1)                                                    \
     M(X, 64x64, 64, 64, 128, 4, 2, .56, 1, 16, 8, CKCI_K_DEEP, 4)                                            \
     M(X, 32x96, 32, 96, 192, 4, 2, .8, 1, 8, 8, 16, 4)                                                       \
     M(X, 16x48, 16, 48, 192, 4, 3, 1.05, 3, 8, 4, 64, 8)                                                     \
@@ -108,13 +109,14 @@
 #define CKCI_CDNA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART)                                                     \
     X(matrix_wide_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_conv,                               \
       CKCI_WIDE_THREADS(ROWS, COLUMNS), ckci_k_matrix<ckci_k_matrix_wide_weight, ROWS, COLUMNS>)
-#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, W_ROWS, W_COLUMNS, PART, BACK, WEIGHT, ...)                       \
+#define CKCI_TMA_KERNELS(X, ROWS, COLUMNS, PART, BACK, ...)                                                  \
     X(matrix_tma_gather_##ROWS##x##COLUMNS, GATHER_HALF, PART, ckci_gpu_tma, 384,                            \
       ckci_k_matrix_tma<CKCI_K_TMA_GATHER, ROWS, COLUMNS>)                                                   \
     X(matrix_tma_back_##ROWS##x##COLUMNS, BACK_HALF, BACK, ckci_gpu_tma, 384,                                \
-      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)                                                     \
-    X(matrix_tma_weight_##W_ROWS##x##W_COLUMNS, WEIGHT_HALF, WEIGHT, ckci_gpu_tma, 384,                      \
-      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, W_ROWS, W_COLUMNS>)
+      ckci_k_matrix_tma<CKCI_K_TMA_BACK, ROWS, COLUMNS>)
+#define CKCI_TMA_WEIGHT_KERNELS(X, ROWS, COLUMNS, PART, ...)                                                 \
+    X(matrix_tma_weight_##ROWS##x##COLUMNS, WEIGHT_HALF, PART, ckci_gpu_tma, 384,                            \
+      ckci_k_matrix_tma<CKCI_K_TMA_WEIGHT, ROWS, COLUMNS>)
 #define CKCI_WHOLE_KERNELS(X, ROWS, COLUMNS, PART, SLOW)                                                     \
     X(matrix_whole_##ROWS##x##COLUMNS, CONV_I8, PART, ckci_gpu_conv, 256,                                    \
       ckci_k_matrix<ckci_k_matrix_whole, ROWS, COLUMNS>)
@@ -145,6 +147,7 @@
     CKCI_GATHER_TILES(CKCI_GATHER_KERNELS, X)                                                                \
     CKCI_WEIGHT_TILES(CKCI_WEIGHT_KERNELS, X)                                                                \
     CKCI_TMA_TILES(CKCI_TMA_KERNELS, X)                                                                      \
+    CKCI_TMA_WEIGHT_TILES(CKCI_TMA_WEIGHT_KERNELS, X)                                                        \
     X(gather_reduce, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather_reduce)                               \
     X(matrix_near_16, GATHER_HALF, 1, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 16>)               \
     X(matrix_near_32, GATHER_HALF, 3, ckci_gpu_conv, 256, ckci_k_matrix_near<ckci_k_near, 32>)               \
@@ -174,33 +177,25 @@
     X(grouped_4, GATHER_F32, 2, ckci_gpu_conv, 256, ckci_k_grouped<4, 4>)                                    \
     CKCI_FMA_WEIGHT_TILES(CKCI_FMA_WEIGHT_KERNELS, X)
 
-/* Depthwise: storage type; strip of walk_weight_3; numbers of a load of walk_weight_5, of walk_3 and columns;
-   strip of columns with stride 2. */
-#define CKCI_GPU_DEPTH(X, S, XO, V, V3, X3)                                                                  \
+/* Depthwise: storage type; numbers of a load of walk_weight_7 and of columns; strip of columns. Those of a
+   type alone follow its others (gpu/depth.h). */
+#define CKCI_GPU_DEPTH(X, S, V, V3, X3)                                                                      \
     X(depth_##S##_down_3, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 3>)      \
     X(depth_##S##_down_5, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 5>)      \
     X(depth_##S##_down_7, GATHER_DEPTH_##S, 4, ckci_gpu_depth, 256, ckci_k_depth_down<ckci_k_s_##S, 7>)      \
     X(depth_##S##_plane_walk_3, GATHER_PLANES_##S, 4, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 3, true>)                                                        \
-    X(depth_##S##_plane_walk_5, GATHER_PLANES_##S, 4, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk<ckci_k_s_##S, 1, 8, 5, true>)                                                        \
+      ckci_k_depth_walk<ckci_k_s_##S, 8, 3>)                                                                 \
     X(depth_##S##_plane_walk_7, GATHER_PLANES_##S, 2, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk<ckci_k_s_##S, 1, 4, 7, true>)                                                        \
+      ckci_k_depth_walk<ckci_k_s_##S, 4, 7>)                                                                 \
     X(depth_##S##_row, GATHER_PLANES_##S, 2, ckci_gpu_depth, 256, ckci_k_depth_row<ckci_k_s_##S>)            \
     X(depth_##S##_4_near, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
       ckci_k_depth<ckci_k_s_##S, 4, 8, 1, false>)                                                            \
     X(depth_##S##_4_second, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256,                                        \
       ckci_k_depth<ckci_k_s_##S, 4, 8, 2, false>)                                                            \
-    X(depth_##S##_4_any, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                           \
-      ckci_k_depth<ckci_k_s_##S, 4, 8, 0, false>)                                                            \
     X(depth_##S##_1_near, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
       ckci_k_depth<ckci_k_s_##S, 1, 8, 1, false>)                                                            \
-    X(depth_##S##_1_second, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                        \
-      ckci_k_depth<ckci_k_s_##S, 1, 8, 2, false>)                                                            \
     X(depth_##S##_1_any, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                           \
       ckci_k_depth<ckci_k_s_##S, 1, 8, 0, true>)                                                             \
-    X(depth_##S##_walk_3, GATHER_DEPTH_##S, 2, ckci_gpu_depth, 256,                                          \
-      ckci_k_depth_walk<ckci_k_s_##S, V3, 4, 3, false>)                                                      \
     X(depth_##S##_column_3_second, GATHER_DEPTH_##S, 1, ckci_gpu_depth, 256,                                 \
       ckci_k_depth_column<ckci_k_s_##S, V3, X3, 2>)                                                          \
     X(depth_##S##_deep, GATHER_DEPTH_##S, 3, ckci_gpu_depth, 256, ckci_k_depth_deep<ckci_k_s_##S>)           \
@@ -210,24 +205,14 @@
       ckci_k_depth_sheet<ckci_k_s_##S, 5, 1, false>)                                                         \
     X(depth_##S##_sheet_3_second, GATHER_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, false>)                                                         \
-    X(depth_##S##_sheet_5_second, GATHER_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
-      ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, false>)                                                         \
     X(depth_##S##_sheet_3_back, GATHER_PLANES_##S, 2, ckci_gpu_depth, 128,                                   \
       ckci_k_depth_sheet<ckci_k_s_##S, 3, 2, true>)                                                          \
-    X(depth_##S##_sheet_5_back, GATHER_PLANES_##S, 1, ckci_gpu_depth, 128,                                   \
-      ckci_k_depth_sheet<ckci_k_s_##S, 5, 2, true>)                                                          \
     X(depth_##S##_sheet_7, GATHER_PLANES_##S, 3, ckci_gpu_depth, 128,                                        \
       ckci_k_depth_sheet<ckci_k_s_##S, 7, 1, false>)                                                         \
-    X(depth_weight_##S##_walk_3, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, 2, XO, 3, false>)                                               \
-    X(depth_weight_##S##_walk_5, WEIGHT_DEPTH_##S, 2, ckci_gpu_depth, 256,                                   \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 5, false>)                                                \
     X(depth_weight_##S##_walk_7, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                   \
       ckci_k_depth_walk_weight<ckci_k_s_##S, V, 4, 7, false>)                                                \
     X(depth_weight_##S##_plane_walk_3, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 3, true>)                                                 \
-    X(depth_weight_##S##_plane_walk_5, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
-      ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 8, 5, true>)                                                 \
     X(depth_weight_##S##_plane_walk_7, WEIGHT_PLANES_##S, 3, ckci_gpu_depth, 256,                            \
       ckci_k_depth_walk_weight<ckci_k_s_##S, 1, 4, 7, true>)                                                 \
     X(depth_weight_##S##_row, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 256,                                     \
@@ -236,10 +221,6 @@
       ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 8, 1>)                                                      \
     X(depth_weight_##S##_2_second, WEIGHT_DEPTH_##S, 3, ckci_gpu_depth, 256,                                 \
       ckci_k_depth_weight_second<ckci_k_s_##S>)                                                              \
-    X(depth_weight_##S##_4_any, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                    \
-      ckci_k_depth_weight<ckci_k_s_##S, 4, 8, 1, 1, 0>)                                                      \
-    X(depth_weight_##S##_1_second, WEIGHT_DEPTH_##S, 3, ckci_gpu_depth, 256,                                 \
-      ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 3, 3, 2>)                                                      \
     X(depth_weight_##S##_1_any, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                    \
       ckci_k_depth_weight<ckci_k_s_##S, 1, 8, 1, 1, 0>)                                                      \
     X(depth_weight_##S##_4_second, WEIGHT_DEPTH_##S, 4, ckci_gpu_depth, 256,                                 \
@@ -250,21 +231,40 @@
       ckci_k_depth_down_weight<ckci_k_s_##S, 5>)                                                             \
     X(depth_weight_##S##_deep, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                     \
       ckci_k_depth_deep_weight<ckci_k_s_##S>)                                                                \
-    X(depth_weight_##S##_sheet_3, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
-      ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)                                                         \
     X(depth_weight_##S##_sheet_5, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)                                                         \
     X(depth_weight_##S##_sheet_3_second, WEIGHT_PLANES_##S, 2, ckci_gpu_depth, 128,                          \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 2>)                                                         \
-    X(depth_weight_##S##_sheet_5_second, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                          \
-      ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 2>)                                                         \
     X(depth_weight_##S##_sheet_7, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 7, 1>)
+#define CKCI_GPU_DEPTH_HALF(X)                                                                               \
+    X(depth_half_plane_walk_5, GATHER_PLANES_half, 4, ckci_gpu_depth, 256,                                   \
+      ckci_k_depth_walk<ckci_k_s_half, 8, 5>)                                                                \
+    X(depth_half_4_any, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                           \
+      ckci_k_depth<ckci_k_s_half, 4, 8, 0, false>)                                                           \
+    X(depth_half_1_second, GATHER_DEPTH_half, 1, ckci_gpu_depth, 256,                                        \
+      ckci_k_depth<ckci_k_s_half, 1, 8, 2, false>)                                                           \
+    X(depth_half_down_5_short, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                    \
+      ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
+    X(depth_weight_half_4_any, WEIGHT_DEPTH_half, 4, ckci_gpu_depth, 256,                                    \
+      ckci_k_depth_weight<ckci_k_s_half, 4, 8, 1, 1, 0>)                                                     \
+    X(depth_half_sheet_5_second, GATHER_PLANES_half, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet<ckci_k_s_half, 5, 2, false>)                                                        \
+    X(depth_half_sheet_5_back, GATHER_PLANES_half, 1, ckci_gpu_depth, 128,                                   \
+      ckci_k_depth_sheet<ckci_k_s_half, 5, 2, true>)                                                         \
+    X(depth_weight_half_sheet_3, WEIGHT_PLANES_half, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet_weight<ckci_k_s_half, 3, 1>)                                                        \
+    X(depth_weight_half_sheet_5_second, WEIGHT_PLANES_half, 4, ckci_gpu_depth, 128,                          \
+      ckci_k_depth_sheet_weight<ckci_k_s_half, 5, 2>)
+#define CKCI_GPU_DEPTH_F32(X)                                                                                \
+    X(depth_f32_column_3, GATHER_DEPTH_f32, 2, ckci_gpu_depth, 256,                                          \
+      ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                                                            \
+    X(depth_weight_f32_walk_3, WEIGHT_DEPTH_f32, 4, ckci_gpu_depth, 256,                                     \
+      ckci_k_depth_walk_weight<ckci_k_s_f32, 2, 4, 3, false>)
 
 #define CKCI_GPU_KERNELS(X)                                                                                  \
     X(gather_f32_128, GATHER_SUMS, 1, ckci_gpu_conv, 256, ckci_k_gather<float, 128, 8, 256>)                 \
     X(gather_f32_64, GATHER_SUMS, 2, ckci_gpu_conv, 256, ckci_k_gather<float, 64, 16, 256>)                  \
-    X(gather_f32_32, GATHER_SUMS, 4, ckci_gpu_conv, 64, ckci_k_gather<float, 32, 8, 64>)                     \
     X(gather_f64_64, GATHER_F64, 4, ckci_gpu_conv, 256, ckci_k_gather<double, 64, 16, 256>)                  \
     X(gather_i32_64, GATHER_I8, 4, ckci_gpu_conv, 256, ckci_k_gather<int32_t, 64, 16, 256>)                  \
     X(weight_f32_128, WEIGHT_SUMS, 4, ckci_gpu_conv, 256, ckci_k_weight<float, 128, 8, 256>)                 \
@@ -279,12 +279,10 @@
     X(direct_weight_i32, WEIGHT_I8, 3, ckci_gpu_conv, 256, ckci_k_direct_weight<int32_t>)                    \
     CKCI_GPU_FMA(X)                                                                                          \
     CKCI_GPU_MATRIX(X)                                                                                       \
-    CKCI_GPU_DEPTH(X, half, 8, 2, 4, 3)                                                                      \
-    CKCI_GPU_DEPTH(X, f32, 4, 1, 2, 4)                                                                       \
-    X(depth_f32_column_3, GATHER_DEPTH_f32, 2, ckci_gpu_depth, 256,                                          \
-      ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                                                            \
-    X(depth_half_down_5_short, GATHER_DEPTH_half, 2, ckci_gpu_depth, 256,                                    \
-      ckci_k_depth_down<ckci_k_s_half, 5, CKCI_DEPTH_DOWN_SHORT>)                                            \
+    CKCI_GPU_DEPTH(X, half, 2, 4, 3)                                                                         \
+    CKCI_GPU_DEPTH_HALF(X)                                                                                   \
+    CKCI_GPU_DEPTH(X, f32, 1, 2, 4)                                                                          \
+    CKCI_GPU_DEPTH_F32(X)                                                                                    \
     X(depth_matrix, GATHER_DEPTH_half, 4, ckci_gpu_depth, 256, ckci_k_depth_matrix)                          \
     X(depth_matrix_weight_16, WEIGHT_DEPTH_half, 4, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<0>)      \
     X(depth_matrix_weight_32, WEIGHT_DEPTH_half, 2, ckci_gpu_depth, 256, ckci_k_depth_matrix_weight<1>)      \
@@ -341,11 +339,9 @@
     X(move_turn_1, MOVE, 4, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<1, false>>)                   \
     X(move_turn_2, MOVE, 3, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<2, false>>)                   \
     X(move_turn_4, MOVE, 4, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<4, false>>)                   \
-    X(move_turn_8, MOVE, 2, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<8, false>>)                   \
     X(move_convert_1, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                \
     X(move_convert_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                \
     X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
-    X(move_convert_8, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<8, true>)                                \
     X(pixel_half, PIXEL_half, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_half>)                            \
     X(pixel_f32, PIXEL_f32, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_f32>)
 

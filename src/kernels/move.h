@@ -8,7 +8,7 @@
       move_turn_E     x and y differ, equal types of E bytes, or f16 and bf16: through LDS
       move_convert_E  types but i32, E bytes in dst: converted on the way to LDS, or straight to dst where x
                       is dense in both
-      move            everything else: short dimensions, strides of any kind, i32: single elements
+      move            everything else: short dimensions, strides of any kind, i32, to f64: single elements
 
   Through LDS. A block owns tile[0] elements along x by tile[1] along y; V elements of dst are 16 bytes. It
   loads rows of src in pieces of 16 bytes, several under way, and stores rows of dst in pieces of 16 bytes.
@@ -238,9 +238,6 @@ template <> struct ckci_k_move_type<2> {
 template <> struct ckci_k_move_type<4> {
     typedef uint32_t word;
 };
-template <> struct ckci_k_move_type<8> {
-    typedef uint64_t word;
-};
 
 /* What is moved one by one: not known to the compiler, which would move the last of it together with the last
    part of a load or store of all, and so split that. */
@@ -252,21 +249,12 @@ CKCI_K_FN int32_t ckci_k_later(int32_t count)
 /* Element j of words. */
 template <int E> CKCI_K_FN typename ckci_k_move_type<E>::word ckci_k_move_element(const uint32_t *w, int j)
 {
-    if constexpr (E == 8) {
-        return w[2 * j] | (uint64_t)w[2 * j + 1] << 32;
-    } else {
-        return (typename ckci_k_move_type<E>::word)(w[j * E / 4] >> j * E % 4 * 8);
-    }
+    return (typename ckci_k_move_type<E>::word)(w[j * E / 4] >> j * E % 4 * 8);
 }
 
 template <int E> CKCI_K_FN void ckci_k_move_put(uint32_t *w, int j, typename ckci_k_move_type<E>::word x)
 {
-    if constexpr (E == 8) {
-        w[2 * j] = (uint32_t)x;
-        w[2 * j + 1] = (uint32_t)(x >> 32);
-    } else {
-        w[j * E / 4] |= (uint32_t)x << j * E % 4 * 8;
-    }
+    w[j * E / 4] |= (uint32_t)x << j * E % 4 * 8;
 }
 
 /* A thread's elements on their way to LDS. Of a row that does not start at a multiple of a load, that are the
@@ -331,14 +319,11 @@ template <bool SHIFTED> struct ckci_k_move_unit {
         }
         CKCI_K_UNROLL(1)
         for (int j = 0; j < ckci_k_later(count < N ? count : N); j++) {
-            const uint32_t low = E == 8 ? ((const uint32_t *)at)[2 * j] : ckci_k_load_bits(at + j * E, E);
+            const uint32_t low = ckci_k_load_bits(at + j * E, E);
             const int word = j * E / 4;
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
                 w[i] |= i == word ? low << j * E % 4 * 8 : 0;
-                if (E == 8 && i == word + 1) {
-                    w[i] = ((const uint32_t *)at)[2 * j + 1];
-                }
             }
         }
     }
@@ -380,7 +365,7 @@ template <int E, bool CONVERT> struct ckci_k_resident<ckci_k_move_turn<E, CONVER
 /* E: bytes of an element in dst and in LDS; CONVERT: those in src are of another type. */
 template <int E, bool CONVERT> struct ckci_k_move_turn {
     typedef typename ckci_k_move_type<E>::word word;
-    enum { V = 16 / E, UNIT = !CONVERT ? V : E == 8 ? 2 : 4, WORDS = UNIT * E / 4 };
+    enum { V = 16 / E, UNIT = CONVERT ? 4 : V, WORDS = UNIT * E / 4 };
     enum { ASK = 2 }; /* p.scatter, where that is not known to the compiler */
     enum { USUAL = E == 2 ? CKCONV_F32 : E == 4 ? CKCONV_F16 : -1 }; /* other types: one load at a time */
 
@@ -393,7 +378,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     {
 #if defined(__CUDA_ARCH__)
         (void)x;
-        return E == 1 ? 4 : E == 2 ? 3 : E == 4 ? 2 : 1;
+        return E == 1 ? 4 : E == 2 ? 3 : 2;
 #else
         return x;
 #endif
@@ -498,14 +483,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         }
         CKCI_K_UNROLL(4)
         for (int j = 0; j < UNIT && E != 2; j++) {
-            if constexpr (E == 8) {
-                const double x = (double)ckci_k_float(v[j]);
-                uint64_t bits;
-                memcpy(&bits, &x, 8);
-                ckci_k_move_put<8>(w, j, bits);
-            } else {
-                ckci_k_move_put<E>(w, j, (word)v[j]);
-            }
+            ckci_k_move_put<E>(w, j, (word)v[j]);
         }
     }
 
@@ -624,8 +602,8 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
             v[j] = size == 1 ? ckci_k_move_element<1>(w, j) : size == 2 ? ckci_k_move_element<2>(w, j) : w[j];
         }
         CKCI_K_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            w[j] = j < UNIT ? v[j < UNIT ? j : 0] : 0;
+        for (int j = 0; j < UNIT; j++) {
+            w[j] = v[j];
         }
         convert<0>(p, w);
     }
@@ -736,10 +714,8 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
     {
         CKCI_K_UNROLL(4)
         for (int i = 0; i < WORDS; i++) {
-            const int wide = E / 4, one = i + 1 < WORDS ? i + 1 : i;
-            w[i] = wide == 2   ? w[i + 2 < WORDS ? i + 2 : i]
-                   : wide == 1 ? w[one]
-                               : w[i] >> 8 * (E & 3) | w[one] << (32 - 8 * (E & 3)) % 32;
+            const int one = i + 1 < WORDS ? i + 1 : i;
+            w[i] = E == 4 ? w[one] : w[i] >> 8 * (E & 3) | w[one] << (32 - 8 * (E & 3)) % 32;
         }
     }
 
@@ -896,7 +872,7 @@ template <int E, bool CONVERT> struct ckci_k_move_turn {
         if constexpr (!CONVERT) {
             fill_all<E>(p, b, m);
         } else if (p.from == USUAL || (E == 4 && p.from == CKCONV_BF16)) {
-            if constexpr (E == 2 || E == 4) {
+            if constexpr (E > 1) {
                 fill_all<8 / E>(p, b, m);
             }
         } else {

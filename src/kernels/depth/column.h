@@ -86,7 +86,7 @@ template <class S, int V, int XO, int STRIDE> struct ckci_k_depth_column {
         for (int r = 0; r < 2; r++) {
             load(raw[r], p.a.p, at + r * a_row, step, y + r >= low && y + r < end ? mask : 0);
         }
-        ckci_k_depth_walk_by<S, V, XO, 3, false, false>::stage(p, m.w, tile);
+        ckci_k_depth_stage<T, 3>(p, m.w, tile, p.lanes_c * V);
         __syncthreads();
         if (!active) {
             return;

@@ -120,12 +120,6 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
         int32_t a_step = (int32_t)p.a.stride[5] * S::SIZE, b_step = (int32_t)p.b.stride[5] * S::SIZE;
         int32_t a_row = (int32_t)p.a.stride[4] * (int32_t)S::SIZE,
                 b_row = (int32_t)p.b.stride[4] * (int32_t)S::SIZE;
-#if defined(__HIP_DEVICE_COMPILE__) && __clang_major__ < 16
-        if constexpr (F == 3 && !PLANES && S::SIZE == 2) { /* scalar registers hold no more */
-            a_row = ckci_k_lane_afresh(a_row);
-            b_row = ckci_k_lane_afresh(b_row);
-        }
-#endif
         T c[F * F * V];
         CKCI_K_UNROLL(128)
         for (int i = 0; i < F * F * V; i++) {
@@ -195,7 +189,7 @@ template <class S, int V, int XO, int F, bool PLANES, bool ASYNC> struct ckci_k_
 
 template <class S, int V, int XO, int F, bool PLANES>
 struct ckci_k_depth_walk_weight
-    : ckci_k_by_vendor<ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, PLANES || F != 3 || S::SIZE == 2>,
+    : ckci_k_by_vendor<ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, PLANES || F != 3>,
                        ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, false>> {
 };
 

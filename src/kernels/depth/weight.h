@@ -268,10 +268,9 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
         vec left[XO];
         load_left(p, left, a, count);
         constexpr int SOME = V == 1 ? XO : 4;
-        constexpr bool TOGETHER = V > 1; /* rows are loaded before the first is taken */
-        vec right[TOGETHER ? R : 1][WINDOW];
+        vec right[R][WINDOW]; /* rows are loaded before the first is taken */
         CKCI_K_UNROLL(8)
-        for (int r = 0; r < (TOGETHER ? R : 0); r++) {
+        for (int r = 0; r < R; r++) {
             load_row(p, right[r], b + r * b_row, in_y + r * p.dim[1].dilation, in_x, step);
         }
         CKCI_K_UNROLL(8)
@@ -279,11 +278,8 @@ template <class S, int V, int XO, int R, int G, int STEP, bool WALKS = false> st
             if ((uint32_t)(in_y + r * p.dim[1].dilation) >= (uint32_t)p.dim[1].read_len) {
                 continue;
             }
-            if (!TOGETHER) {
-                load_row(p, right[0], b + r * b_row, in_y + r * p.dim[1].dilation, in_x, step);
-            }
             T v[WINDOW * V];
-            ckci_k_depth_widen<WINDOW>(right[TOGETHER ? r : 0], v, p.bf16);
+            ckci_k_depth_widen<WINDOW>(right[r], v, p.bf16);
             CKCI_K_UNROLL(8)
             for (int q = 0; q < XO; q += SOME) {
                 T d[SOME * V];
@@ -363,7 +359,7 @@ struct ckci_k_depth_weight_second
 
 template <int V, int XO, int R, int G, int STEP>
 struct ckci_k_resident<ckci_k_depth_weight<ckci_k_s_half, V, XO, R, G, STEP>> {
-    enum { BLOCKS = V != 1 ? 2 : STEP == 2 ? 3 : 0 };
+    enum { BLOCKS = V != 1 ? 2 : 0 };
 };
 template <> struct ckci_k_resident<ckci_k_depth_weight_second<ckci_k_s_half>> {
     enum { BLOCKS = 2 };
