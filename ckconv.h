@@ -886,6 +886,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef BIAS_SILU
 #pragma push_macro("BILINEAR")
 #undef BILINEAR
+#pragma push_macro("BLOCK")
+#undef BLOCK
 #pragma push_macro("BLOCKS")
 #undef BLOCKS
 #pragma push_macro("BM")
@@ -26620,6 +26622,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("BIAS_RESIDUAL_RELU")
 #pragma pop_macro("BIAS_SILU")
 #pragma pop_macro("BILINEAR")
+#pragma pop_macro("BLOCK")
 #pragma pop_macro("BLOCKS")
 #pragma pop_macro("BM")
 #pragma pop_macro("BN")
