@@ -886,6 +886,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef BIAS_SILU
 #pragma push_macro("BILINEAR")
 #undef BILINEAR
+#pragma push_macro("BLOCK")
+#undef BLOCK
 #pragma push_macro("BLOCKS")
 #undef BLOCKS
 #pragma push_macro("BM")
@@ -18525,21 +18527,23 @@ CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *
 }
 
 /* How much longer it takes on AMD where a compute unit has only `side` blocks, since few waves wait often:
-   for wide tiles, and where waves fill tiles, by what four waves alone, one on each SIMD, fill of the unit's
-   time, as llvm-mca has it of the loops that compilers make; for the others by a rule of thumb. */
+   for wide tiles, where waves fill tiles, and for small ones of bwd_weight on CDNA 3, by what four waves
+   alone, one on each SIMD, fill of the unit's time, as llvm-mca has it of the loops that compilers make (of
+   the last, .12 of two thirds, which is what ckci_matrix_slow says); for the others by a rule of thumb. */
 CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix *m, double side)
 {
     const int size = m->tile->rows * m->tile->columns, weight = m->conv.op == CKCONV_BWD_WEIGHT;
     const int wide = ckci_matrix_wide(device, m->tile->rows, m->tile->columns), square = size == 128 * 128;
-    const int late = ckci_matrix_unit(device) == CKCI_UNIT_CDNA4;
+    const int late = ckci_matrix_unit(device) == CKCI_UNIT_CDNA4, half = m->tile->form == CKCI_TILE_HALF;
     double alone = 0;
     if (wide) {
         alone = late ? .6 : .85;
-    } else if (m->tile->form == CKCI_TILE_HALF &&
-               ckci_matrix_direct(device, m->tile->rows, m->tile->columns)) {
+    } else if (half && ckci_matrix_direct(device, m->tile->rows, m->tile->columns)) {
         alone = square ? (weight ? .45 : .5) : (weight ? .18 : .28);
+    } else if (half && weight && !square && ckci_matrix_unit(device) == CKCI_UNIT_CDNA3) {
+        alone = .18;
     } else {
-        return (side * size < 2 * 128 * 128 ? 1.5 : 1) * (late && m->tile->form == CKCI_TILE_HALF ? 2 : 1);
+        return (side * size < 2 * 128 * 128 ? 1.5 : 1) * (late && half ? 2 : 1);
     }
     const double filled = alone * (wide ? side * size / (256 * 128) : side);
     return filled < 1 ? 1 / filled : 1;
@@ -26797,6 +26801,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("BIAS_RESIDUAL_RELU")
 #pragma pop_macro("BIAS_SILU")
 #pragma pop_macro("BILINEAR")
+#pragma pop_macro("BLOCK")
 #pragma pop_macro("BLOCKS")
 #pragma pop_macro("BM")
 #pragma pop_macro("BN")

@@ -94,6 +94,8 @@
 #undef BIAS_SILU
 #pragma push_macro("BILINEAR")
 #undef BILINEAR
+#pragma push_macro("BLOCK")
+#undef BLOCK
 #pragma push_macro("BLOCKS")
 #undef BLOCKS
 #pragma push_macro("BM")

@@ -50,6 +50,7 @@
 #pragma pop_macro("BIAS_RESIDUAL_RELU")
 #pragma pop_macro("BIAS_SILU")
 #pragma pop_macro("BILINEAR")
+#pragma pop_macro("BLOCK")
 #pragma pop_macro("BLOCKS")
 #pragma pop_macro("BM")
 #pragma pop_macro("BN")
