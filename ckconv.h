@@ -3422,6 +3422,7 @@ typedef struct ckci_gpu_tma {
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     int32_t images;       /* products, whose tiles follow each other */
     int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
+    int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
     int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
@@ -20537,6 +20538,10 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     }
     t->taps = (int32_t)taps;
     t->blocks = (int32_t)ckci_ceil_div(k->red, CKCI_TMA_BOX);
+    t->layers = m->layers && taps > 1;
+    if (t->layers) {
+        t->blocks = (int32_t)ckci_ceil_div(k->red, t->box[0].wide);
+    }
     t->by_tiles = ckci_make_divisor(t->tiles);
     t->by_parts = ckci_make_divisor(parts);
     t->by_all_taps = ckci_make_divisor(taps);

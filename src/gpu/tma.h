@@ -246,6 +246,10 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     }
     t->taps = (int32_t)taps;
     t->blocks = (int32_t)ckci_ceil_div(k->red, CKCI_TMA_BOX);
+    t->layers = m->layers && taps > 1;
+    if (t->layers) {
+        t->blocks = (int32_t)ckci_ceil_div(k->red, t->box[0].wide);
+    }
     t->by_tiles = ckci_make_divisor(t->tiles);
     t->by_parts = ckci_make_divisor(parts);
     t->by_all_taps = ckci_make_divisor(taps);

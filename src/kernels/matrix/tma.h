@@ -171,7 +171,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     struct sender {
         const ckci_gpu_tma &p;
         int32_t which, sub, slab, pixels, kind, tap, image;
-        bool layers;          /* rows' operand: taps are layers of its box, not shifts of pixels */
+        bool layers;          /* rows' operand: taps are layers of its box */
         int32_t place;        /* of the lane's box in a stage */
         int32_t boxes, bytes; /* of the tile, for each of a step's taps: those with columns; of a step */
         ckci_k_corner at;
@@ -184,7 +184,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             slab = lane - sub * most;
             pixels = which ? p.box[1].pixels : p.box[0].pixels;
             kind = (which ? p.box[1].rank : p.box[0].rank) + (pixels ? +CKCI_K_BOX_PIXELS : 0);
-            layers = KIND == CKCI_K_TMA_GATHER && which == 0 && kind == 3;
+            layers = KIND == CKCI_K_TMA_GATHER && p.layers && which == 0;
             place = which == 0                  ? sub * rows(p) * 2 * wide(p) + slab * CKCI_TMA_BOX_BYTES
                     : KIND == CKCI_K_TMA_GATHER ? sub * BN * 2 * wide(p) + slab * 128 * wide(p)
                                                 : slab * CKCI_TMA_BOX_BYTES + sub * wide(p) * 128;
@@ -275,11 +275,17 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             return p.taps > 1 ? tap_of_weights() : p.images > 1 ? image : at.y;
         }
 
-        /* To a step. What is left of the last one has channels that there are not. */
+        /* To a step. What is left of the last one has channels that there are not. Layers come one after the
+           other: steps that follow each other read lines that do. */
         CKCI_K_MEMBER void go(int32_t step)
         {
-            const int32_t one = step * p.subs + sub, block = ckci_k_divide(one, p.by_all_taps);
+            const int32_t one = step * p.subs + sub;
+            int32_t block = ckci_k_divide(one, p.by_all_taps);
             tap = one - block * p.taps;
+            if (KIND == CKCI_K_TMA_GATHER && p.layers) {
+                tap = ckci_k_divide(one, p.by_blocks);
+                block = one - tap * p.blocks;
+            }
             if (which == 0 && lies_across(p, 0)) {
                 at.x = block * wide(p);
             } else if (which == 0) {
@@ -303,7 +309,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 position(step * CKCI_TMA_BOX);
                 return;
             }
-            if (p.subs > 1) {
+            if (p.subs > 1 || (KIND == CKCI_K_TMA_GATHER && p.layers)) {
                 go(step);
                 return;
             }
@@ -314,7 +320,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 at.x += next;
             } else if (which == 0) {
                 at.place += next;
-                at.x = layers ? tap : at.x;
                 at.tap_x += d[2].dilation;
                 if (at.tap_x == d[2].filter * d[2].dilation) {
                     at.tap_x = 0;
