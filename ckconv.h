@@ -1310,12 +1310,16 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef RDNA4
 #pragma push_macro("READ")
 #undef READ
+#pragma push_macro("READY")
+#undef READY
 #pragma push_macro("REF")
 #undef REF
 #pragma push_macro("RELU")
 #undef RELU
 #pragma push_macro("RELU_BWD")
 #undef RELU_BWD
+#pragma push_macro("RESIDUAL")
+#undef RESIDUAL
 #pragma push_macro("RING")
 #undef RING
 #pragma push_macro("RM")
@@ -3091,7 +3095,7 @@ CKCI_FN int32_t ckci_architecture_wave(const char *arch)
 #define CKCI_NEAR_AMD_PIXELS 192
 #define CKCI_NEAR_AMD_POSITIONS 128
 #define CKCI_NEAR_PITCH 144
-enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables */
+enum { CKCI_NEAR_NVIDIA_LDS = 110848 }; /* of a block, both regions and tables */
 
 /* What blocks of matrix_stem hold: pairs of a reduction in fwd, bytes of weights and columns in bwd_data,
    bytes of pixels (on NVIDIA or not), positions of bwd_weight. */
@@ -3215,6 +3219,9 @@ typedef struct ckci_gpu_target {
     int32_t num_d;
     ckconv_dtype compute;         /* mid only: rounded to this before it is stored; else 0 */
     int32_t form, adds;           /* D tensors that the closed form adds */
+    int32_t residual;             /* LINEAR without scale and shift, where D tensors have a number for each
+                                     channel: 0; where one, residual - 1, lies as the output and has its type:
+                                     this; else -1 */
     int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
     float alpha, beta, low, high; /* of the closed form */
     double alpha_d, beta_d, low_d, high_d; /* of f64: conversions take long on GPUs */
@@ -3240,6 +3247,7 @@ typedef struct ckci_gpu_near {
     ckci_divisor by_regions_z, by_planes;
     ckci_divisor by_taps, by_filter_x;
     int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
+    int32_t residual;  /* fwd, bwd_data: o.residual, where that lies in LDS behind the pixels, else 0 */
 } ckci_gpu_near;
 
 /* Tiles on AMD: which of them a block takes (ckci_k_in_order), where several dies take blocks in turns; the
@@ -3260,9 +3268,10 @@ CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
 
 /* pointwise: bytes of a column of weights in LDS, and its chunks of eight places. planes: columns of a block,
    parts that the columns have; fours of positions of an image; eights: planes are of whole ones, aligned.
-   added: where in LDS lies what D tensors of one number a channel add; 0: sums go through ckci_k_epilogue. */
+   added: where in LDS lies what D tensors of one number a channel add; 0: sums go through ckci_k_epilogue.
+   residual: o.residual, where waves load it ahead; else 0. */
 typedef struct ckci_gpu_point {
-    int32_t pitch, width, fours, eights, added;
+    int32_t pitch, width, fours, eights, added, residual;
     ckci_divisor by_chunks, by_parts, by_fours;
 } ckci_gpu_point;
 
@@ -15294,9 +15303,18 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
                       : row->sum == CKCI_SUM_AFFINE ? CKCI_EXTRA_MULTIPLY
                                                     : CKCI_EXTRA_KEEP;
     }
+    int outputs = 0;
+    o->residual = 0;
     for (int32_t j = 0; j < o->adds; j++) {
         o->d[j].line = ckci_find_line(&o->t, o->across, &o->d[j]);
         o->form = o->d[j].line < 0 ? CKCI_FORM_SINGLE : o->form;
+        if (o->d[j].line == CKCI_LINE_OUTPUT) {
+            outputs += o->d[j].dtype == o->t.dtype ? 1 : 2;
+            o->residual = j + 1;
+        }
+    }
+    if (o->form != CKCI_FORM_LINEAR || o->scale || o->shift || outputs > 1) {
+        o->residual = -1;
     }
 }
 
@@ -19330,7 +19348,8 @@ CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckc
     int64_t behind = weight ? (int64_t)q->tiles * 16 * CKCI_NEAR_PITCH
                      : nvidia && ckci_near_deep(c)
                          ? ((int64_t)16 << q->log_sides) * (c->filter[1] * c->filter[2] * c->k * 2 + 20)
-                         : 0;
+                     : q->residual ? images * rows * columns * CKCI_NEAR_PITCH
+                                   : 0;
     return q->bytes + behind <= bytes - 128;
 }
 
@@ -19554,6 +19573,10 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     ckconv_dtype type = k->o.t.dtype;
     k->as.region.whole = k->o_vec && type == m->type;
+    k->as.region.residual = 0;
+    if (k->as.region.whole && device->kind == CKCONV_DEVICE_NVIDIA && !ckci_near_deep(c)) {
+        k->as.region.residual = (int32_t)ckci_max(k->o.residual, 0);
+    }
     CKCI_TRY(ckci_near_walk(c, device, 0, k, cost, err));
     static const int32_t kernels[3][2] = {{CKCI_KERNEL_matrix_near_16, CKCI_KERNEL_matrix_near_32},
                                           {CKCI_KERNEL_matrix_near_deep_16, CKCI_KERNEL_matrix_near_deep_32},
@@ -20248,6 +20271,8 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     l->grid =
         ckci_min(ckci_ceil_div(k->work, waves), (nvidia && steps > 4 ? 1 : 2) * (int64_t)ckci_units(device));
     k->as.point.added = ckci_point_added(&k->o, columns * pitch, columns, CKCI_POINTWISE_LDS(nvidia));
+    k->as.point.residual =
+        k->as.point.added && k->o.residual > 0 && ckci_size(o->dtype) == 2 ? k->o.residual : 0;
     l->lds = nvidia ? (int32_t)(columns * (pitch + (k->as.point.added ? 4 : 0))) : 0;
     k->workers = (int32_t)(l->grid * waves);
     const double rows = (double)k->rows,
@@ -27018,9 +27043,11 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("RDNA3")
 #pragma pop_macro("RDNA4")
 #pragma pop_macro("READ")
+#pragma pop_macro("READY")
 #pragma pop_macro("REF")
 #pragma pop_macro("RELU")
 #pragma pop_macro("RELU_BWD")
+#pragma pop_macro("RESIDUAL")
 #pragma pop_macro("RING")
 #pragma pop_macro("RM")
 #pragma pop_macro("RN")

@@ -1841,11 +1841,21 @@ template <class R> struct ckci_k_closed {
     }
 };
 
-/* No less than low, no more than high; NaN stays NaN. */
-CKCI_K_FN float ckci_k_between(float x, float low, float high)
+/* No less than low; and no more than high; NaN stays NaN. */
+CKCI_K_FN float ckci_k_at_least(float x, float low)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(low));
+    return x;
+#else
+    return x < low ? low : x;
+#endif
+}
+
+CKCI_K_FN float ckci_k_between(float x, float low, float high)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    x = ckci_k_at_least(x, low);
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(high));
     return x;
 #else
@@ -1882,23 +1892,69 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, 
     }
 }
 
-/* The same where registers are to spare. AMD: one test for all numbers where one bound or none is finite, as
-   each takes two instructions a number. */
+/* The same where registers are to spare: one test for all numbers where one bound or none is finite, as each
+   takes an instruction a number (AMD: two). */
 template <int N, class R> CKCI_K_FN void ckci_k_limit_line(const ckci_gpu_target &o, R (&x)[N])
 {
-    if constexpr (CKCI_K_MAYBE_AMD && sizeof(R) == 4) {
+    if constexpr (sizeof(R) == 4) {
         const ckci_k_closed<R> f(o);
         if (ckci_k_bits(f.high) == 0x7f800000u) {
             if (ckci_k_bits(f.low) != 0xff800000u) {
-                CKCI_K_UNROLL(8)
+                CKCI_K_UNROLL(32)
                 for (int i = 0; i < N; i++) {
-                    x[i] = x[i] < f.low ? f.low : x[i];
+                    x[i] = ckci_k_at_least(x[i], f.low);
                 }
             }
             return;
         }
     }
     ckci_k_limit(o, x);
+}
+
+/* What D tensors of one number a channel add to `count` sums from `channel` on, of which the first `good`
+   exist, to LDS: the THREADS threads of a block. */
+template <int THREADS>
+CKCI_K_FN void ckci_k_add_channels(const ckci_gpu_target &o, float *to, int32_t channel, int32_t count,
+                                   int32_t good)
+{
+    CKCI_K_UNROLL(1)
+    for (int32_t i = (int32_t)threadIdx.x; i < count; i += THREADS) {
+        float sum = 0;
+        CKCI_K_UNROLL(1)
+        for (int32_t j = 0; j < o.adds && i < good; j++) {
+            const ckci_gpu_extra &d = o.d[j];
+            float more = 0;
+            if (d.line == CKCI_LINE_CHANNELS) {
+                const int64_t at = (channel + i) * d.stride[o.across ? 5 : 2];
+                ckci_k_load_number(d.dtype, d.p + at * ckci_k_size(d.dtype), more);
+            }
+            sum = ckci_k_fma(o.beta, more, sum);
+        }
+        to[i] = sum;
+    }
+}
+
+/* The closed form of N sums where o.residual is not negative, but for its limits. shift: theirs of
+   ckci_k_add_channels. */
+template <int N> CKCI_K_FN void ckci_k_linear(const ckci_gpu_target &o, float (&x)[N], const float *shift)
+{
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        x[i] = ckci_k_fma(o.alpha, x[i], shift[i]);
+    }
+}
+
+/* The residual's N numbers, `words` of f16 or bf16, come to them. */
+template <int N>
+CKCI_K_FN void ckci_k_add_residual(const ckci_gpu_target &o, float (&x)[N], int32_t dtype,
+                                   const uint32_t *words)
+{
+    float d[N];
+    ckci_k_widen_line(CKCI_K_BF16(dtype != CKCONV_F16), words, d);
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        x[i] = ckci_k_fma(o.beta, d[i], x[i]);
+    }
 }
 
 /* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at
@@ -7568,7 +7624,8 @@ struct ckci_k_pack_data {
    With 3 x 3 filters that step from row to row (near_down), 16 positions are of one row (of several images,
    if these are narrow), and the wave walks down: what it reads of a row of pixels serves three rows of
    positions. On NVIDIA a region may then be as high as the image and pass through LDS in chunks of rows:
-   waves keep the sums of the rows that a chunk leaves unfinished, and no row is read twice.
+   waves keep the sums of the rows that a chunk leaves unfinished, and no row is read twice. A residual
+   (q.residual) comes into LDS with the pixels there, so that its bytes are on their way as theirs are.
    With filters of several planes (near_deep) those that a region reads pass through LDS one after the other;
    a wave keeps the sums of all its positions. The weights of a plane come with it: on NVIDIA into LDS too,
    where bwd_data finds them as they lie in memory and turns them when it loads them.
@@ -7852,7 +7909,10 @@ template <> struct ckci_k_near_unit<ckci_k_mma> {
 template <int ASYNC> struct ckci_k_near_lds {
     enum { STAGES = ASYNC ? 2 : 1, BYTES = ASYNC ? CKCI_NEAR_NVIDIA_BYTES : CKCI_NEAR_AMD_BYTES };
     alignas(128) unsigned char stage[STAGES * BYTES];
-    ckci_k_near_spot pixel[ASYNC ? 1 : CKCI_NEAR_AMD_PIXELS]; /* of which threads copy eight channels each */
+    union {
+        ckci_k_near_spot pixel[ASYNC ? 1 : CKCI_NEAR_AMD_PIXELS]; /* of which threads copy eight channels */
+        float shift[64]; /* NVIDIA: what D tensors of one number a channel add */
+    };
     ckci_k_near_spot position[ASYNC ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS];
 };
 static_assert(sizeof(ckci_k_near_lds<1>) == CKCI_NEAR_NVIDIA_LDS, "what the planner asks a device for");
@@ -8024,12 +8084,25 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
         const int32_t end_y = (uint32_t)z < (uint32_t)p.dim[0].read_len ? p.dim[1].read_len : 0;
         const rows in = {
             z, y, x, end_y, p.dim[2].read_len, q.rolled && left < high ? left : high, q.wide, q.row_pitch};
-        image(WEIGHT ? p.b : p.a, r, in, q.by_wide, q.images, q.image_pitch, channel, inside, to);
+        const ckci_tensor &read = WEIGHT ? p.b : p.a;
+        const int32_t line = q.columns * CKCI_NEAR_PITCH;
+        image(read.p, read, r, in, q.by_wide, q.images, q.image_pitch, channel, inside, to);
         if constexpr (WEIGHT) {
-            const int32_t pitch = q.columns * CKCI_NEAR_PITCH;
-            const rows dout = {r.z, r.y, r.x, r.y + r.rows, r.x + r.columns, q.rows, q.columns, pitch};
-            image(p.a, r, dout, q.by_columns, q.images, q.rows * pitch, channel_dout, inside_dout,
+            const rows dout = {r.z, r.y, r.x, r.y + r.rows, r.x + r.columns, q.rows, q.columns, line};
+            image(p.a.p, p.a, r, dout, q.by_columns, q.images, q.rows * line, channel_dout, inside_dout,
                   to + q.bytes);
+        } else if (q.residual) {
+            /* positions in their order; strips: those of a row of all images, row after row */
+            const rows more = {r.z,
+                               r.y + row,
+                               r.x,
+                               r.y + r.rows,
+                               r.x + r.columns,
+                               q.chunk,
+                               q.columns,
+                               q.rolled ? q.images * line : line};
+            image(p.o.d[q.residual - 1].p, p.o.t, r, more, q.by_columns, q.images, q.lines * line, channel,
+                  inside, to + q.bytes);
         }
     }
 
@@ -8038,9 +8111,10 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
         int32_t z, y, x, end_y, end_x, high, wide, pitch;
     };
 
-    CKCI_K_MEMBER void image(const ckci_tensor &t, const ckci_k_near_region &r, const rows &w,
-                             const ckci_divisor &by_wide, int32_t images, int32_t image_pitch, int32_t first,
-                             bool exists, unsigned char *to) const
+    /* p: a tensor that lies as t */
+    CKCI_K_MEMBER void image(const unsigned char *p, const ckci_tensor &t, const ckci_k_near_region &r,
+                             const rows &w, const ckci_divisor &by_wide, int32_t images, int32_t image_pitch,
+                             int32_t first, bool exists, unsigned char *to) const
     {
         int32_t first_x = (int32_t)threadIdx.x / 8, first_y = 0, down = 1;
         if (w.wide < 32) {
@@ -8049,8 +8123,7 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
             first_x = first_y < down ? first_x - first_y * w.wide : w.wide;
         }
         const ckci_k_near_steps s(t);
-        const unsigned char *from =
-            t.p + CKCI_K_HALF * (s.at(r.n, w.z, w.y + first_y, w.x + first_x) + first);
+        const unsigned char *from = p + CKCI_K_HALF * (s.at(r.n, w.z, w.y + first_y, w.x + first_x) + first);
         const int32_t below = CKCI_K_HALF * down * s.y, pitch = down * w.pitch;
         to += first_y * w.pitch + first_x * CKCI_NEAR_PITCH;
         CKCI_K_UNROLL(1)
@@ -8179,10 +8252,11 @@ template <int N> struct ckci_k_near_run {
 
 /* They go through an epilogue in any form but SINGLE; apart, lest it take registers from the rest. */
 template <int N>
-CKCI_K_APART void ckci_k_near_line(const ckci_gpu_conv &p, ckci_k_near_run<N> &sum, const unsigned char *to,
-                                   int32_t channel)
+CKCI_K_APART ckci_k_near_run<N> ckci_k_near_line(const ckci_gpu_conv &p, ckci_k_near_run<N> sum,
+                                                 const unsigned char *to, int32_t channel)
 {
     ckci_k_epilogue<N>(p.o, sum.v, to, channel);
+    return sum;
 }
 
 /* The same element by element. i: of the positions of a region
@@ -8241,7 +8315,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     struct places {
         unsigned char *to[unit::PIECES];
         int32_t rows[unit::PIECES];
-        float shift[unit::RUN]; /* what D tensors of one number a channel add */
+        float shift[unit::RUN]; /* what D tensors of one number a channel add (NVIDIA) */
     };
     /* and the sums of three rows on the way down */
     struct strip {
@@ -8380,6 +8454,10 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         held weights;
         strip down;
         all_sums sum;
+        if constexpr (U::ASYNC) {
+            const int32_t good = linear(p) ? p.as.region.channels - channel : 0;
+            ckci_k_add_channels<256>(p.o, m.shift, channel, 64, good);
+        }
         ckci_k_near_tables(p, p.a, p.o.t, m);
         ckci_k_near_walk<U, 0, DEEP>(
             p, m, part, p.as.region.regions, channel, channel, 0,
@@ -8470,18 +8548,31 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 return;
             }
             if constexpr (U::ASYNC) {
-                if (adds(p)) {
-                    strips<T, ADDS>(p, r, m, row, stage, column, weights, down);
+                if (linear(p)) {
+                    strips<T, LINEAR>(p, r, m, row, stage, column, weights, down);
                     return;
                 }
             }
             strips<T, ANY>(p, r, m, row, stage, column, weights, down);
         } else if constexpr (!DOWN) {
-            if (ckci_k_afresh(p.as.region.taps) == CKCI_K_NEAR_TAPS) {
-                tiles<T, 1>(p, r, m, stage, column, weights);
-            } else {
-                tiles<T, 0>(p, r, m, stage, column, weights);
+            if constexpr (U::ASYNC) {
+                if (linear(p)) {
+                    tiles_of<T, LINEAR>(p, r, m, stage, column, weights);
+                    return;
+                }
             }
+            tiles_of<T, ANY>(p, r, m, stage, column, weights);
+        }
+    }
+
+    template <class T, int FORM>
+    static CKCI_K_MEMBER void tiles_of(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
+                                       const unsigned char *stage, int32_t column, held &weights)
+    {
+        if (ckci_k_afresh(p.as.region.taps) == CKCI_K_NEAR_TAPS) {
+            tiles<T, 1, FORM>(p, r, m, stage, column, weights);
+        } else {
+            tiles<T, 0, FORM>(p, r, m, stage, column, weights);
         }
     }
 
@@ -8497,6 +8588,8 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         enum { AHEAD = U::ASYNC && FORM != ANY };
         const ckci_gpu_near &q = p.as.region;
         const int32_t end = U::ASYNC && first + q.chunk < r.rows ? first + q.chunk : r.rows;
+        const int32_t more_pitch = q.images * q.columns * CKCI_NEAR_PITCH;
+        const unsigned char *more = stage + q.bytes - first * more_pitch;
         stage += column % 64 / Q * (Q * CKCI_K_HALF);
         CKCI_K_UNROLL(1)
         for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) / 4; tile < q.tiles; tile += HALVES) {
@@ -8540,7 +8633,8 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                         }
                     }
                 }
-                write<T, FORM>(p, r, m, tile, row, column + unit::channel(), down.out, sum[0]);
+                write<T, FORM>(p, r, m, tile, row, column + unit::channel(), down.out,
+                               more + row * more_pitch, sum[0]);
                 sum[0] = sum[1];
                 sum[1] = sum[2];
             }
@@ -8559,11 +8653,12 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         }
     }
 
-    template <class T, int ALL>
+    template <class T, int ALL, int FORM>
     static CKCI_K_MEMBER void tiles(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
                                     const unsigned char *stage, int32_t column, held &weights)
     {
         const ckci_gpu_near &q = p.as.region;
+        const unsigned char *more = stage + q.bytes;
         stage += column % 64 / Q * (Q * CKCI_K_HALF);
         CKCI_K_UNROLL(1)
         for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) / 4; tile < q.tiles;
@@ -8599,7 +8694,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             CKCI_K_UNROLL(4)
             for (int n = 0; n < TILES; n++) {
                 if (tile + n * HALVES < q.tiles) {
-                    finish_tile<T>(p, r, m, tile + n * HALVES, column + unit::channel(), sum[n]);
+                    finish_tile<T, FORM>(p, r, m, tile + n * HALVES, column + unit::channel(), more, sum[n]);
                 }
             }
         }
@@ -8670,7 +8765,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             if constexpr (TURN) {
                 unit::own_four(sum[0][0]);
             }
-            finish_tile<T>(ckci_k_late_again(conv), r, m, first + n * step, channel, sum[0][0]);
+            finish_tile<T, ANY>(ckci_k_late_again(conv), r, m, first + n * step, channel, stage, sum[0][0]);
             CKCI_K_UNROLL(8)
             for (int i = 1; i < TILES; i++) {
                 sum[(i - 1) / TWO][(i - 1) % TWO] = sum[i / TWO][i % TWO];
@@ -8697,17 +8792,21 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         one<T>(from, p.as.region.tap[t], now, sum);
     }
 
-    template <class T>
+    template <class T, int FORM>
     static CKCI_K_MEMBER void finish_tile(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
-                                          int32_t tile, int32_t channel, typename U::sums &sum)
+                                          int32_t tile, int32_t channel, const unsigned char *more,
+                                          typename U::sums &sum)
     {
         places out;
-        if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
+        if constexpr (FORM != ANY) {
+            targets<FORM>(p, r, m, tile, channel, 0, out);
+            write<T, FORM>(p, r, m, tile, 0, channel, out, more, sum);
+        } else if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
             targets<PLAIN>(p, r, m, tile, channel, 0, out);
-            write<T, PLAIN>(p, r, m, tile, 0, channel, out, sum);
+            write<T, PLAIN>(p, r, m, tile, 0, channel, out, more, sum);
         } else {
             targets<ANY>(p, r, m, tile, channel, 0, out);
-            write<T, ANY>(p, r, m, tile, 0, channel, out, sum);
+            write<T, ANY>(p, r, m, tile, 0, channel, out, more, sum);
         }
     }
 
@@ -8726,16 +8825,13 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     }
 
     /* What is known of the epilogue where sums go to memory: nothing, that there is none, that it is linear
-       and no D tensor lies as the output (NVIDIA: such strips go on as fast as plain ones). */
-    enum { ANY, PLAIN, ADDS };
+       and a residual, if there is one, has come with the pixels (NVIDIA: such tiles go on as fast as plain
+       ones). */
+    enum { ANY, PLAIN, LINEAR };
 
-    static CKCI_K_MEMBER bool adds(const ckci_gpu_conv &p)
+    static CKCI_K_MEMBER bool linear(const ckci_gpu_conv &p)
     {
-        bool good = p.as.region.whole && p.o.form == CKCI_FORM_LINEAR && !p.o.scale && !p.o.shift;
-        for (int32_t d = 0; d < p.o.adds; d++) {
-            good = good && p.o.d[d].line == CKCI_LINE_CHANNELS;
-        }
-        return good;
+        return p.as.region.whole && p.o.residual >= 0 && p.o.residual == p.as.region.residual;
     }
 
     template <int FORM>
@@ -8753,55 +8849,21 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             out.rows[piece] = r.holds(p.as.region, i, s) ? r.rows : 0;
             out.to[piece] = first + (int64_t)s.offset * CKCI_K_HALF;
         }
-        if constexpr (FORM != PLAIN && U::ASYNC) {
+        if constexpr (FORM == LINEAR) {
             CKCI_K_UNROLL(8)
             for (int j = 0; j < unit::RUN; j++) {
-                out.shift[j] = 0;
-            }
-            CKCI_K_UNROLL(1)
-            for (int d = 0; d < p.o.adds && p.o.form == CKCI_FORM_LINEAR; d++) {
-                if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
-                    float more[unit::RUN];
-                    ckci_k_load_channels<unit::RUN>(p.o.d[d], 0, channel, more);
-                    CKCI_K_UNROLL(8)
-                    for (int j = 0; j < unit::RUN; j++) {
-                        out.shift[j] = fmaf(p.o.beta, more[j], out.shift[j]);
-                    }
-                }
+                out.shift[j] = m.shift[channel % 64 + j];
             }
         }
     }
 
-    /* The closed form of sums that go to `to`, without the factors of mid. */
-    template <int FORM>
-    static CKCI_K_MEMBER void linear(const ckci_gpu_target &o, const places &out, const unsigned char *to,
-                                     run_sums &own)
-    {
-        CKCI_K_UNROLL(8)
-        for (int j = 0; j < unit::RUN; j++) {
-            own.v[j] = fmaf(o.alpha, own.v[j], out.shift[j]);
-        }
-        CKCI_K_UNROLL(1)
-        for (int d = 0; FORM != ADDS && d < o.adds; d++) {
-            if (o.d[d].line == CKCI_LINE_OUTPUT) {
-                float more[unit::RUN];
-                const int64_t at = (to - o.t.p) / CKCI_K_HALF * ckci_k_size(o.d[d].dtype);
-                ckci_k_load_line<unit::RUN>(o.d[d].dtype, o.d[d].p + at, more);
-                CKCI_K_UNROLL(8)
-                for (int j = 0; j < unit::RUN; j++) {
-                    own.v[j] = fmaf(o.beta, more[j], own.v[j]);
-                }
-            }
-        }
-        ckci_k_limit(o, own.v);
-    }
-
-    /* The sums of such a row (before the first one: of none) to memory. AMD computes epilogues element by
+    /* The sums of such a row (before the first one: of none) to memory. more: where in LDS the residual of
+       the row's positions is. AMD computes epilogues element by
        element: with more code clang 19 wants scalars from vector registers on gfx11. */
     template <class T, int FORM>
     static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                     int32_t tile, int32_t row, int32_t channel, places &out,
-                                    typename U::sums &sum)
+                                    const unsigned char *more, typename U::sums &sum)
     {
         const ckci_gpu_conv &p = ckci_k_late(conv);
         ckci_k_settle<U>(sum);
@@ -8815,17 +8877,21 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             const bool good = (uint32_t)row < (uint32_t)out.rows[piece];
             if constexpr (FORM != ANY) {
                 if (good) {
-                    if constexpr (FORM == ADDS) {
-                        linear<ADDS>(p.o, out, out.to[piece], own);
+                    if constexpr (FORM == LINEAR) {
+                        ckci_k_linear(p.o, own.v, out.shift);
+                        if (p.as.region.residual) {
+                            const ckci_k_uint2 two = *(
+                                const ckci_k_uint2 *)(more + channel % 64 * CKCI_K_HALF +
+                                                      (tile * 16 + unit::position(piece)) * CKCI_NEAR_PITCH);
+                            const uint32_t words[2] = {two.x, two.y};
+                            ckci_k_add_residual(p.o, own.v, T::TYPE, words);
+                        }
+                        ckci_k_limit_line(p.o, own.v);
                     }
                     store<T>(out.to[piece], own);
                 }
-            } else if (U::ASYNC && good && p.as.region.whole && p.o.form == CKCI_FORM_LINEAR && !p.o.scale &&
-                       !p.o.shift) {
-                linear<ANY>(p.o, out, out.to[piece], own);
-                store<T>(out.to[piece], own);
             } else if (U::ASYNC && good && p.as.region.whole && p.o.form != CKCI_FORM_SINGLE) {
-                ckci_k_near_line(p, own, out.to[piece], channel);
+                own = ckci_k_near_line(p, own, out.to[piece], channel);
                 store<T>(out.to[piece], own);
             } else if (good) {
                 const int32_t i = tile * 16 + unit::position(piece);
@@ -11866,7 +11932,8 @@ template <template <class, int> class Body> struct ckci_k_resident<ckci_k_stem<B
   as long as a block lives; its waves go their own ways, without a barrier: each loads positions from memory
   as operands of the matrix unit, all channels of them, multiplies them with 32 columns of weights after the
   other, and stores its sums from registers. Nothing but weights passes through LDS, and as many loads are
-  under way as registers hold.
+  under way as registers hold. A residual is loaded as it is stored: as soon as registers have no need of what
+  came for some columns, what the next ones get is on its way into them.
       rows, columns, reduction    fwd N * space, K, C    bwd_data N * space, C, K
   The order of the reduction inside 32 channels is free, and so is that of columns in a product: each lane
   loads 16 bytes of a position, and gets sums of eight or sixteen neighbouring columns of one.
@@ -12201,22 +12268,9 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
     static CKCI_K_MEMBER void prepare(const ckci_gpu_conv &p, unsigned char *room, int32_t column0,
                                       int32_t count)
     {
-        const ckci_gpu_target &o = p.o;
-        float *to = (float *)(room + p.as.point.added);
-        CKCI_K_UNROLL(1)
-        for (int32_t i = (int32_t)threadIdx.x; p.as.point.added && i < (count + 31) / 32 * 32; i += THREADS) {
-            float sum = 0;
-            CKCI_K_UNROLL(1)
-            for (int32_t j = 0; j < o.adds && i < count; j++) {
-                const ckci_gpu_extra &d = o.d[j];
-                float more = 0;
-                if (d.line == CKCI_LINE_CHANNELS) {
-                    const int64_t at = (column0 + i) * d.stride[o.across ? 5 : 2];
-                    ckci_k_load_number(d.dtype, d.p + at * ckci_k_size(d.dtype), more);
-                }
-                sum = ckci_k_fma(o.beta, more, sum);
-            }
-            to[i] = sum;
+        if (p.as.point.added) {
+            ckci_k_add_channels<THREADS>(p.o, (float *)(room + p.as.point.added), column0,
+                                         (count + 31) / 32 * 32, count);
         }
     }
 
@@ -12252,7 +12306,7 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
                 }
             }
         }
-        ckci_k_limit(o, x);
+        ckci_k_limit_line(o, x);
     }
 
     static CKCI_K_MEMBER void turn(unsigned char *room, int32_t pitch, int32_t column, int32_t pair,
@@ -12274,7 +12328,7 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
     enum {
         TILES = CKCI_POINTWISE_TILES(STEPS),
         WAVES = 256 / U::WAVE,
-        AHEAD = STEPS * U::LOADS <= 16 /* the next tile is on its way while one is multiplied and stored */
+        AHEAD = STEPS * U::LOADS <= 16 /* the next tile, and a residual, are on their way meanwhile */
     };
     struct lds {
         alignas(16) unsigned char weights[CKCI_POINTWISE_LDS(U::NVIDIA)];
@@ -12303,13 +12357,32 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
         }
     };
 
-    template <class T> static CKCI_K_MEMBER void loop(const ckci_gpu_conv &p, lds &m)
+    /* What the residual has for a lane's lines of a tile and 32 columns. */
+    struct lines {
+        ckci_k_uint4 v[TILES][U::LINES];
+
+        CKCI_K_MEMBER void load(const ckci_gpu_conv &p, int t, int l, int32_t row0, int32_t column0)
+        {
+            const int32_t row = row0 + t * U::POSITIONS + U::line_position(l),
+                          column = column0 + U::line_column(l);
+            const unsigned char *from = ckci_k_global(p.o.d[p.as.point.residual - 1].p);
+            v[t][l] = held::some(from + CKCI_K_HALF * (row * p.o.t.stride[5] + column),
+                                 row < p.rows && column < p.columns);
+        }
+    };
+
+    template <class T, int RESIDUAL> static CKCI_K_MEMBER void loop(const ckci_gpu_conv &p, lds &m)
     {
         const int32_t steps = (p.red + 31) / 32, wave = (int32_t)threadIdx.x / U::WAVE;
         int32_t work = ckci_k_same((int32_t)blockIdx.x * WAVES + wave);
         positions x, next;
         if (AHEAD && work < p.work) {
             x.load(p, work * (TILES * U::POSITIONS));
+        }
+        lines more;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; RESIDUAL && i < TILES * U::LINES; i++) {
+            more.load(p, i / U::LINES, i % U::LINES, work * (TILES * U::POSITIONS), 0);
         }
         held::fill(p, m.weights, 0, p.columns);
         held::prepare(p, m.weights, 0, p.columns);
@@ -12322,16 +12395,16 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
             } else if (work + p.workers < p.work) {
                 next.load(p, row0 + p.workers * (TILES * U::POSITIONS));
             }
-            tile<T>(p, m, x, row0, steps);
+            tile<T, RESIDUAL>(p, m, x, row0, steps, more);
             if (AHEAD) {
                 x = next;
             }
         }
     }
 
-    template <class T>
+    template <class T, int RESIDUAL>
     static CKCI_K_MEMBER void tile(const ckci_gpu_conv &p, const lds &m, const positions &x, int32_t row0,
-                                   int32_t steps)
+                                   int32_t steps, lines &more)
     {
         CKCI_K_UNROLL(1)
         for (int32_t column0 = 0; column0 < p.columns; column0 += 32) {
@@ -12366,10 +12439,18 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
                                   column = column0 + U::line_column(l);
                     alignas(16) float v[8];
                     U::take(d[t], l, v);
+                    if constexpr (RESIDUAL) {
+                        const bool last = column0 + 32 >= p.columns;
+                        finish(p, m, v, more.v[t][l], column);
+                        more.load(p, t, l, last ? row0 + p.workers * (TILES * U::POSITIONS) : row0,
+                                  last ? 0 : column0 + 32);
+                    }
                     if (row < p.rows && column < p.columns) {
                         const int64_t at = row * p.o.t.stride[5] + column;
                         unsigned char *to = p.o.t.p + ckci_k_size(p.o.t.dtype) * at;
-                        held::template finish<8, false>(p, m.weights, v, to, column, 0);
+                        if constexpr (!RESIDUAL) {
+                            held::template finish<8, false>(p, m.weights, v, to, column, 0);
+                        }
                         ckci_k_store8(p.o.t.dtype, to, v);
                     }
                 }
@@ -12377,12 +12458,31 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
         }
     }
 
+    /* With a residual: of a line from `column` on. */
+    static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, const lds &m, float (&x)[8],
+                                     const ckci_k_uint4 &more, int32_t column)
+    {
+        const uint32_t words[4] = {more.x, more.y, more.z, more.w};
+        ckci_k_linear(p.o, x, (const float *)(m.weights + p.as.point.added) + column);
+        ckci_k_add_residual(p.o, x, p.o.t.dtype, words);
+        ckci_k_limit_line(p.o, x);
+    }
+
+    template <class T> static CKCI_K_MEMBER void run_as(const ckci_gpu_conv &p, lds &m)
+    {
+        if (AHEAD && p.as.point.residual) {
+            loop<T, AHEAD>(p, m);
+        } else {
+            loop<T, 0>(p, m);
+        }
+    }
+
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
         if (CKCI_K_BF16(p.a.dtype != CKCONV_F16)) {
-            loop<ckci_k_bf16>(p, m);
+            run_as<ckci_k_bf16>(p, m);
         } else {
-            loop<ckci_k_f16>(p, m);
+            run_as<ckci_k_f16>(p, m);
         }
     }
 };
@@ -14847,8 +14947,9 @@ template <class S> struct ckci_k_resident<ckci_k_pixel<S>> {
   >>k-depth-epilogue
   The epilogue of a strip: XO outputs of V channels that a thread holds in registers, in the closed form
   (ckci_set_form in gpu/conv.h). Channels are groups here. What D tensors have for a channel is loaded once
-  for the strip; D tensors that lie as the output are loaded in the pieces in which it is stored. Kernels
-  that keep strips in other ways write element by element (ckci_k_depth_write in kernels/depth/common.h).
+  for the strip; D tensors that lie as the output are loaded in the pieces in which it is stored. Kernels that
+  have registers for it load all this before the sums are ready (ckci_k_depth_ahead); those that keep strips
+  in other ways write element by element (ckci_k_depth_write in kernels/depth/common.h).
 */
 /* The epilogue of XO outputs of V channels, in any form but SINGLE (p.o_same). Outputs are x_step bytes
    apart, the first one `to` bytes from the tensor's begin; left: those that exist. D tensors that lie as the
@@ -14935,6 +15036,95 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
     }
     ckci_k_limit(o, e);
 }
+
+/* What strips of a thread's channels need of D tensors where p.o.residual is not negative, loaded before
+   their sums are ready: of those with a number for each channel the sum, once for all strips; of the residual
+   its pieces (p.o_vec). READY: 0: nothing is. */
+template <class S, int V, int XO, int READY> struct ckci_k_depth_ahead {
+    typedef typename S::T T;
+    T shift[V];
+    ckci_k_vec<S, V> more[XO];
+
+    CKCI_K_MEMBER void start(const ckci_gpu_depth &p, int32_t channel)
+    {
+        const ckci_gpu_target &o = p.o;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < V; i++) {
+            shift[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int j = 0; o.residual >= 0 && j < o.adds; j++) {
+            const ckci_gpu_extra &t = o.d[j];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < V; i++) {
+                T d = 0;
+                if (t.line == CKCI_LINE_CHANNELS && channel + i < p.g) {
+                    ckci_k_load_number(t.dtype, t.p + (channel + i) * t.stride[2] * ckci_k_size(t.dtype), d);
+                }
+                shift[i] = ckci_k_fma(ckci_k_closed<T>(o).beta, d, shift[i]);
+            }
+        }
+    }
+
+    /* Of the strip that goes to byte `to`, if it does (good), the outputs that exist. */
+    CKCI_K_MEMBER void fetch(const ckci_gpu_depth &p, int32_t to, int32_t left, bool good)
+    {
+        if (p.o.residual <= 0 || !p.o_vec) {
+            return;
+        }
+        const unsigned char *from = p.o.d[p.o.residual - 1].p;
+        const int32_t step = (int32_t)p.o.t.stride[5] * (int32_t)S::SIZE;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < XO; i++) {
+            if (good && i < left) {
+                more[i].load(from + (uint32_t)(to + i * step));
+            }
+        }
+    }
+
+    /* Is the epilogue of that kind? */
+    static CKCI_K_MEMBER bool takes(const ckci_gpu_depth &p)
+    {
+        return p.o.residual == 0 || (p.o.residual > 0 && p.o_vec);
+    }
+
+    CKCI_K_MEMBER void finish(const ckci_gpu_depth &p, T (&e)[XO * V]) const
+    {
+        const ckci_k_closed<T> f(p.o);
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < XO * V; i++) {
+            e[i] = ckci_k_fma(f.alpha, e[i], shift[i % V]);
+        }
+        if (p.o.residual) {
+            T d[XO * V];
+            ckci_k_depth_widen<XO>(more, d, p.bf16);
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < XO * V; i++) {
+                e[i] = ckci_k_fma(f.beta, d[i], e[i]);
+            }
+        }
+        ckci_k_limit_line(p.o, e);
+    }
+};
+
+template <class S, int V, int XO> struct ckci_k_depth_ahead<S, V, XO, 0> {
+    CKCI_K_MEMBER void start(const ckci_gpu_depth &, int32_t)
+    {
+    }
+
+    CKCI_K_MEMBER void fetch(const ckci_gpu_depth &, int32_t, int32_t, bool)
+    {
+    }
+
+    static CKCI_K_MEMBER bool takes(const ckci_gpu_depth &)
+    {
+        return false;
+    }
+
+    CKCI_K_MEMBER void finish(const ckci_gpu_depth &, typename S::T (&)[XO * V]) const
+    {
+    }
+};
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -15452,10 +15642,11 @@ CKCI_K_FN int32_t ckci_k_depth_at(const ckci_tensor &t, int32_t channel, const c
 }
 
 /* Sums c of XO outputs of V channels that are complete: their place as bytes (to) and as where() tells; left:
-   outputs from the first one to the end of the row. */
-template <class S, int V, int XO, bool PLANES, class Where>
+   outputs from the first one to the end of the row; ahead: what is ready of their epilogue. */
+template <class S, int V, int XO, bool PLANES, class Where, int READY = 0>
 CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename S::T *c, int32_t to,
-                                      int32_t channel, int32_t left, const Where &where)
+                                      int32_t channel, int32_t left, const Where &where,
+                                      const ckci_k_depth_ahead<S, V, XO, READY> &ahead = {})
 {
     const ckci_gpu_depth &p = ckci_k_late(args);
     typedef typename S::T T;
@@ -15472,8 +15663,12 @@ CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename
             for (int i = 0; i < XO * V; i++) {
                 e[i] = c[i];
             }
-            ckci_k_depth_epilogue<S, V, XO, PLANES>(p, e, to, PLANES ? (int64_t)S::SIZE : (int64_t)step,
-                                                    channel, left);
+            if (ahead.takes(p)) {
+                ahead.finish(p, e);
+            } else {
+                ckci_k_depth_epilogue<S, V, XO, PLANES>(p, e, to, PLANES ? (int64_t)S::SIZE : (int64_t)step,
+                                                        channel, left);
+            }
             ckci_k_depth_narrow<COUNT>(v, e, p.bf16);
         }
         unsigned char *dst = p.o.t.p + to;
@@ -16280,6 +16475,8 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
                       late.a_vec);
             source::commit();
         }
+        ckci_k_depth_ahead<S, V, XO, ASYNC> more;
+        more.start(p, channel);
         T c[F * XO * V];
         CKCI_K_UNROLL(128)
         for (int i = 0; i < F * XO * V; i++) {
@@ -16301,9 +16498,11 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
             if (active) {
                 CKCI_K_UNROLL(2)
                 for (int r = 0; r < R; r++) {
+                    const bool done = y + r - top >= F - 1 && y + r < end;
+                    more.fetch(late, to, left, done);
                     multiply(c, mine + read + r * source::ROW, pitch, f, HELD ? f : m.w + lane * V,
                              late.bf16);
-                    if (y + r - top >= F - 1 && y + r < end) {
+                    if (done) {
                         auto where = [&] {
                             ckci_k_place q =
                                 ckci_k_depth_find<V, XO, false, !ASYNC>(
@@ -16313,7 +16512,7 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
                             q.y += y + r - top - (F - 1);
                             return q;
                         };
-                        ckci_k_depth_row_write<S, V, XO, false>(late, c, to, channel, left, where);
+                        ckci_k_depth_row_write<S, V, XO, false>(late, c, to, channel, left, where, more);
                         to += (int32_t)late.o.t.stride[4] * (int32_t)S::SIZE;
                     }
                 }

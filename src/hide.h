@@ -518,12 +518,16 @@
 #undef RDNA4
 #pragma push_macro("READ")
 #undef READ
+#pragma push_macro("READY")
+#undef READY
 #pragma push_macro("REF")
 #undef REF
 #pragma push_macro("RELU")
 #undef RELU
 #pragma push_macro("RELU_BWD")
 #undef RELU_BWD
+#pragma push_macro("RESIDUAL")
+#undef RESIDUAL
 #pragma push_macro("RING")
 #undef RING
 #pragma push_macro("RM")

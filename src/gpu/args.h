@@ -19,7 +19,7 @@
 #define CKCI_NEAR_AMD_PIXELS 192
 #define CKCI_NEAR_AMD_POSITIONS 128
 #define CKCI_NEAR_PITCH 144
-enum { CKCI_NEAR_NVIDIA_LDS = 110720 }; /* of a block, both regions and tables */
+enum { CKCI_NEAR_NVIDIA_LDS = 110848 }; /* of a block, both regions and tables */
 
 /* What blocks of matrix_stem hold: pairs of a reduction in fwd, bytes of weights and columns in bwd_data,
    bytes of pixels (on NVIDIA or not), positions of bwd_weight. */
@@ -143,6 +143,9 @@ typedef struct ckci_gpu_target {
     int32_t num_d;
     ckconv_dtype compute;         /* mid only: rounded to this before it is stored; else 0 */
     int32_t form, adds;           /* D tensors that the closed form adds */
+    int32_t residual;             /* LINEAR without scale and shift, where D tensors have a number for each
+                                     channel: 0; where one, residual - 1, lies as the output and has its type:
+                                     this; else -1 */
     int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
     float alpha, beta, low, high; /* of the closed form */
     double alpha_d, beta_d, low_d, high_d; /* of f64: conversions take long on GPUs */
@@ -168,6 +171,7 @@ typedef struct ckci_gpu_near {
     ckci_divisor by_regions_z, by_planes;
     ckci_divisor by_taps, by_filter_x;
     int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
+    int32_t residual;  /* fwd, bwd_data: o.residual, where that lies in LDS behind the pixels, else 0 */
 } ckci_gpu_near;
 
 /* Tiles on AMD: which of them a block takes (ckci_k_in_order), where several dies take blocks in turns; the
@@ -188,9 +192,10 @@ CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
 
 /* pointwise: bytes of a column of weights in LDS, and its chunks of eight places. planes: columns of a block,
    parts that the columns have; fours of positions of an image; eights: planes are of whole ones, aligned.
-   added: where in LDS lies what D tensors of one number a channel add; 0: sums go through ckci_k_epilogue. */
+   added: where in LDS lies what D tensors of one number a channel add; 0: sums go through ckci_k_epilogue.
+   residual: o.residual, where waves load it ahead; else 0. */
 typedef struct ckci_gpu_point {
-    int32_t pitch, width, fours, eights, added;
+    int32_t pitch, width, fours, eights, added, residual;
     ckci_divisor by_chunks, by_parts, by_fours;
 } ckci_gpu_point;
 

@@ -235,9 +235,18 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
                       : row->sum == CKCI_SUM_AFFINE ? CKCI_EXTRA_MULTIPLY
                                                     : CKCI_EXTRA_KEEP;
     }
+    int outputs = 0;
+    o->residual = 0;
     for (int32_t j = 0; j < o->adds; j++) {
         o->d[j].line = ckci_find_line(&o->t, o->across, &o->d[j]);
         o->form = o->d[j].line < 0 ? CKCI_FORM_SINGLE : o->form;
+        if (o->d[j].line == CKCI_LINE_OUTPUT) {
+            outputs += o->d[j].dtype == o->t.dtype ? 1 : 2;
+            o->residual = j + 1;
+        }
+    }
+    if (o->form != CKCI_FORM_LINEAR || o->scale || o->shift || outputs > 1) {
+        o->residual = -1;
     }
 }
 

@@ -234,6 +234,8 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     l->grid =
         ckci_min(ckci_ceil_div(k->work, waves), (nvidia && steps > 4 ? 1 : 2) * (int64_t)ckci_units(device));
     k->as.point.added = ckci_point_added(&k->o, columns * pitch, columns, CKCI_POINTWISE_LDS(nvidia));
+    k->as.point.residual =
+        k->as.point.added && k->o.residual > 0 && ckci_size(o->dtype) == 2 ? k->o.residual : 0;
     l->lds = nvidia ? (int32_t)(columns * (pitch + (k->as.point.added ? 4 : 0))) : 0;
     k->workers = (int32_t)(l->grid * waves);
     const double rows = (double)k->rows,

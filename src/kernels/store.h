@@ -205,11 +205,21 @@ template <class R> struct ckci_k_closed {
     }
 };
 
-/* No less than low, no more than high; NaN stays NaN. */
-CKCI_K_FN float ckci_k_between(float x, float low, float high)
+/* No less than low; and no more than high; NaN stays NaN. */
+CKCI_K_FN float ckci_k_at_least(float x, float low)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(low));
+    return x;
+#else
+    return x < low ? low : x;
+#endif
+}
+
+CKCI_K_FN float ckci_k_between(float x, float low, float high)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    x = ckci_k_at_least(x, low);
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(high));
     return x;
 #else
@@ -246,23 +256,69 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, 
     }
 }
 
-/* The same where registers are to spare. AMD: one test for all numbers where one bound or none is finite, as
-   each takes two instructions a number. */
+/* The same where registers are to spare: one test for all numbers where one bound or none is finite, as each
+   takes an instruction a number (AMD: two). */
 template <int N, class R> CKCI_K_FN void ckci_k_limit_line(const ckci_gpu_target &o, R (&x)[N])
 {
-    if constexpr (CKCI_K_MAYBE_AMD && sizeof(R) == 4) {
+    if constexpr (sizeof(R) == 4) {
         const ckci_k_closed<R> f(o);
         if (ckci_k_bits(f.high) == 0x7f800000u) {
             if (ckci_k_bits(f.low) != 0xff800000u) {
-                CKCI_K_UNROLL(8)
+                CKCI_K_UNROLL(32)
                 for (int i = 0; i < N; i++) {
-                    x[i] = x[i] < f.low ? f.low : x[i];
+                    x[i] = ckci_k_at_least(x[i], f.low);
                 }
             }
             return;
         }
     }
     ckci_k_limit(o, x);
+}
+
+/* What D tensors of one number a channel add to `count` sums from `channel` on, of which the first `good`
+   exist, to LDS: the THREADS threads of a block. */
+template <int THREADS>
+CKCI_K_FN void ckci_k_add_channels(const ckci_gpu_target &o, float *to, int32_t channel, int32_t count,
+                                   int32_t good)
+{
+    CKCI_K_UNROLL(1)
+    for (int32_t i = (int32_t)threadIdx.x; i < count; i += THREADS) {
+        float sum = 0;
+        CKCI_K_UNROLL(1)
+        for (int32_t j = 0; j < o.adds && i < good; j++) {
+            const ckci_gpu_extra &d = o.d[j];
+            float more = 0;
+            if (d.line == CKCI_LINE_CHANNELS) {
+                const int64_t at = (channel + i) * d.stride[o.across ? 5 : 2];
+                ckci_k_load_number(d.dtype, d.p + at * ckci_k_size(d.dtype), more);
+            }
+            sum = ckci_k_fma(o.beta, more, sum);
+        }
+        to[i] = sum;
+    }
+}
+
+/* The closed form of N sums where o.residual is not negative, but for its limits. shift: theirs of
+   ckci_k_add_channels. */
+template <int N> CKCI_K_FN void ckci_k_linear(const ckci_gpu_target &o, float (&x)[N], const float *shift)
+{
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        x[i] = ckci_k_fma(o.alpha, x[i], shift[i]);
+    }
+}
+
+/* The residual's N numbers, `words` of f16 or bf16, come to them. */
+template <int N>
+CKCI_K_FN void ckci_k_add_residual(const ckci_gpu_target &o, float (&x)[N], int32_t dtype,
+                                   const uint32_t *words)
+{
+    float d[N];
+    ckci_k_widen_line(CKCI_K_BF16(dtype != CKCONV_F16), words, d);
+    CKCI_K_UNROLL(8)
+    for (int i = 0; i < N; i++) {
+        x[i] = ckci_k_fma(o.beta, d[i], x[i]);
+    }
 }
 
 /* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at

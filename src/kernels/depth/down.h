@@ -109,6 +109,8 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
                       late.a_vec);
             source::commit();
         }
+        ckci_k_depth_ahead<S, V, XO, ASYNC> more;
+        more.start(p, channel);
         T c[F * XO * V];
         CKCI_K_UNROLL(128)
         for (int i = 0; i < F * XO * V; i++) {
@@ -130,9 +132,11 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
             if (active) {
                 CKCI_K_UNROLL(2)
                 for (int r = 0; r < R; r++) {
+                    const bool done = y + r - top >= F - 1 && y + r < end;
+                    more.fetch(late, to, left, done);
                     multiply(c, mine + read + r * source::ROW, pitch, f, HELD ? f : m.w + lane * V,
                              late.bf16);
-                    if (y + r - top >= F - 1 && y + r < end) {
+                    if (done) {
                         auto where = [&] {
                             ckci_k_place q =
                                 ckci_k_depth_find<V, XO, false, !ASYNC>(
@@ -142,7 +146,7 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
                             q.y += y + r - top - (F - 1);
                             return q;
                         };
-                        ckci_k_depth_row_write<S, V, XO, false>(late, c, to, channel, left, where);
+                        ckci_k_depth_row_write<S, V, XO, false>(late, c, to, channel, left, where, more);
                         to += (int32_t)late.o.t.stride[4] * (int32_t)S::SIZE;
                     }
                 }

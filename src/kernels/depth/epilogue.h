@@ -2,8 +2,9 @@
   >>k-depth-epilogue
   The epilogue of a strip: XO outputs of V channels that a thread holds in registers, in the closed form
   (ckci_set_form in gpu/conv.h). Channels are groups here. What D tensors have for a channel is loaded once
-  for the strip; D tensors that lie as the output are loaded in the pieces in which it is stored. Kernels
-  that keep strips in other ways write element by element (ckci_k_depth_write in kernels/depth/common.h).
+  for the strip; D tensors that lie as the output are loaded in the pieces in which it is stored. Kernels that
+  have registers for it load all this before the sums are ready (ckci_k_depth_ahead); those that keep strips
+  in other ways write element by element (ckci_k_depth_write in kernels/depth/common.h).
 */
 #pragma once
 #include "kernels/depth/common.h"
@@ -93,3 +94,92 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
     }
     ckci_k_limit(o, e);
 }
+
+/* What strips of a thread's channels need of D tensors where p.o.residual is not negative, loaded before
+   their sums are ready: of those with a number for each channel the sum, once for all strips; of the residual
+   its pieces (p.o_vec). READY: 0: nothing is. */
+template <class S, int V, int XO, int READY> struct ckci_k_depth_ahead {
+    typedef typename S::T T;
+    T shift[V];
+    ckci_k_vec<S, V> more[XO];
+
+    CKCI_K_MEMBER void start(const ckci_gpu_depth &p, int32_t channel)
+    {
+        const ckci_gpu_target &o = p.o;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < V; i++) {
+            shift[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int j = 0; o.residual >= 0 && j < o.adds; j++) {
+            const ckci_gpu_extra &t = o.d[j];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < V; i++) {
+                T d = 0;
+                if (t.line == CKCI_LINE_CHANNELS && channel + i < p.g) {
+                    ckci_k_load_number(t.dtype, t.p + (channel + i) * t.stride[2] * ckci_k_size(t.dtype), d);
+                }
+                shift[i] = ckci_k_fma(ckci_k_closed<T>(o).beta, d, shift[i]);
+            }
+        }
+    }
+
+    /* Of the strip that goes to byte `to`, if it does (good), the outputs that exist. */
+    CKCI_K_MEMBER void fetch(const ckci_gpu_depth &p, int32_t to, int32_t left, bool good)
+    {
+        if (p.o.residual <= 0 || !p.o_vec) {
+            return;
+        }
+        const unsigned char *from = p.o.d[p.o.residual - 1].p;
+        const int32_t step = (int32_t)p.o.t.stride[5] * (int32_t)S::SIZE;
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < XO; i++) {
+            if (good && i < left) {
+                more[i].load(from + (uint32_t)(to + i * step));
+            }
+        }
+    }
+
+    /* Is the epilogue of that kind? */
+    static CKCI_K_MEMBER bool takes(const ckci_gpu_depth &p)
+    {
+        return p.o.residual == 0 || (p.o.residual > 0 && p.o_vec);
+    }
+
+    CKCI_K_MEMBER void finish(const ckci_gpu_depth &p, T (&e)[XO * V]) const
+    {
+        const ckci_k_closed<T> f(p.o);
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < XO * V; i++) {
+            e[i] = ckci_k_fma(f.alpha, e[i], shift[i % V]);
+        }
+        if (p.o.residual) {
+            T d[XO * V];
+            ckci_k_depth_widen<XO>(more, d, p.bf16);
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < XO * V; i++) {
+                e[i] = ckci_k_fma(f.beta, d[i], e[i]);
+            }
+        }
+        ckci_k_limit_line(p.o, e);
+    }
+};
+
+template <class S, int V, int XO> struct ckci_k_depth_ahead<S, V, XO, 0> {
+    CKCI_K_MEMBER void start(const ckci_gpu_depth &, int32_t)
+    {
+    }
+
+    CKCI_K_MEMBER void fetch(const ckci_gpu_depth &, int32_t, int32_t, bool)
+    {
+    }
+
+    static CKCI_K_MEMBER bool takes(const ckci_gpu_depth &)
+    {
+        return false;
+    }
+
+    CKCI_K_MEMBER void finish(const ckci_gpu_depth &, typename S::T (&)[XO * V]) const
+    {
+    }
+};

@@ -24,7 +24,8 @@
    With 3 x 3 filters that step from row to row (near_down), 16 positions are of one row (of several images,
    if these are narrow), and the wave walks down: what it reads of a row of pixels serves three rows of
    positions. On NVIDIA a region may then be as high as the image and pass through LDS in chunks of rows:
-   waves keep the sums of the rows that a chunk leaves unfinished, and no row is read twice.
+   waves keep the sums of the rows that a chunk leaves unfinished, and no row is read twice. A residual
+   (q.residual) comes into LDS with the pixels there, so that its bytes are on their way as theirs are.
    With filters of several planes (near_deep) those that a region reads pass through LDS one after the other;
    a wave keeps the sums of all its positions. The weights of a plane come with it: on NVIDIA into LDS too,
    where bwd_data finds them as they lie in memory and turns them when it loads them.
@@ -308,7 +309,10 @@ template <> struct ckci_k_near_unit<ckci_k_mma> {
 template <int ASYNC> struct ckci_k_near_lds {
     enum { STAGES = ASYNC ? 2 : 1, BYTES = ASYNC ? CKCI_NEAR_NVIDIA_BYTES : CKCI_NEAR_AMD_BYTES };
     alignas(128) unsigned char stage[STAGES * BYTES];
-    ckci_k_near_spot pixel[ASYNC ? 1 : CKCI_NEAR_AMD_PIXELS]; /* of which threads copy eight channels each */
+    union {
+        ckci_k_near_spot pixel[ASYNC ? 1 : CKCI_NEAR_AMD_PIXELS]; /* of which threads copy eight channels */
+        float shift[64]; /* NVIDIA: what D tensors of one number a channel add */
+    };
     ckci_k_near_spot position[ASYNC ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS];
 };
 static_assert(sizeof(ckci_k_near_lds<1>) == CKCI_NEAR_NVIDIA_LDS, "what the planner asks a device for");
@@ -480,12 +484,25 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
         const int32_t end_y = (uint32_t)z < (uint32_t)p.dim[0].read_len ? p.dim[1].read_len : 0;
         const rows in = {
             z, y, x, end_y, p.dim[2].read_len, q.rolled && left < high ? left : high, q.wide, q.row_pitch};
-        image(WEIGHT ? p.b : p.a, r, in, q.by_wide, q.images, q.image_pitch, channel, inside, to);
+        const ckci_tensor &read = WEIGHT ? p.b : p.a;
+        const int32_t line = q.columns * CKCI_NEAR_PITCH;
+        image(read.p, read, r, in, q.by_wide, q.images, q.image_pitch, channel, inside, to);
         if constexpr (WEIGHT) {
-            const int32_t pitch = q.columns * CKCI_NEAR_PITCH;
-            const rows dout = {r.z, r.y, r.x, r.y + r.rows, r.x + r.columns, q.rows, q.columns, pitch};
-            image(p.a, r, dout, q.by_columns, q.images, q.rows * pitch, channel_dout, inside_dout,
+            const rows dout = {r.z, r.y, r.x, r.y + r.rows, r.x + r.columns, q.rows, q.columns, line};
+            image(p.a.p, p.a, r, dout, q.by_columns, q.images, q.rows * line, channel_dout, inside_dout,
                   to + q.bytes);
+        } else if (q.residual) {
+            /* positions in their order; strips: those of a row of all images, row after row */
+            const rows more = {r.z,
+                               r.y + row,
+                               r.x,
+                               r.y + r.rows,
+                               r.x + r.columns,
+                               q.chunk,
+                               q.columns,
+                               q.rolled ? q.images * line : line};
+            image(p.o.d[q.residual - 1].p, p.o.t, r, more, q.by_columns, q.images, q.lines * line, channel,
+                  inside, to + q.bytes);
         }
     }
 
@@ -494,9 +511,10 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
         int32_t z, y, x, end_y, end_x, high, wide, pitch;
     };
 
-    CKCI_K_MEMBER void image(const ckci_tensor &t, const ckci_k_near_region &r, const rows &w,
-                             const ckci_divisor &by_wide, int32_t images, int32_t image_pitch, int32_t first,
-                             bool exists, unsigned char *to) const
+    /* p: a tensor that lies as t */
+    CKCI_K_MEMBER void image(const unsigned char *p, const ckci_tensor &t, const ckci_k_near_region &r,
+                             const rows &w, const ckci_divisor &by_wide, int32_t images, int32_t image_pitch,
+                             int32_t first, bool exists, unsigned char *to) const
     {
         int32_t first_x = (int32_t)threadIdx.x / 8, first_y = 0, down = 1;
         if (w.wide < 32) {
@@ -505,8 +523,7 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
             first_x = first_y < down ? first_x - first_y * w.wide : w.wide;
         }
         const ckci_k_near_steps s(t);
-        const unsigned char *from =
-            t.p + CKCI_K_HALF * (s.at(r.n, w.z, w.y + first_y, w.x + first_x) + first);
+        const unsigned char *from = p + CKCI_K_HALF * (s.at(r.n, w.z, w.y + first_y, w.x + first_x) + first);
         const int32_t below = CKCI_K_HALF * down * s.y, pitch = down * w.pitch;
         to += first_y * w.pitch + first_x * CKCI_NEAR_PITCH;
         CKCI_K_UNROLL(1)
@@ -635,10 +652,11 @@ template <int N> struct ckci_k_near_run {
 
 /* They go through an epilogue in any form but SINGLE; apart, lest it take registers from the rest. */
 template <int N>
-CKCI_K_APART void ckci_k_near_line(const ckci_gpu_conv &p, ckci_k_near_run<N> &sum, const unsigned char *to,
-                                   int32_t channel)
+CKCI_K_APART ckci_k_near_run<N> ckci_k_near_line(const ckci_gpu_conv &p, ckci_k_near_run<N> sum,
+                                                 const unsigned char *to, int32_t channel)
 {
     ckci_k_epilogue<N>(p.o, sum.v, to, channel);
+    return sum;
 }
 
 /* The same element by element. i: of the positions of a region

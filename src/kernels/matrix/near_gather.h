@@ -36,7 +36,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     struct places {
         unsigned char *to[unit::PIECES];
         int32_t rows[unit::PIECES];
-        float shift[unit::RUN]; /* what D tensors of one number a channel add */
+        float shift[unit::RUN]; /* what D tensors of one number a channel add (NVIDIA) */
     };
     /* and the sums of three rows on the way down */
     struct strip {
@@ -175,6 +175,10 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         held weights;
         strip down;
         all_sums sum;
+        if constexpr (U::ASYNC) {
+            const int32_t good = linear(p) ? p.as.region.channels - channel : 0;
+            ckci_k_add_channels<256>(p.o, m.shift, channel, 64, good);
+        }
         ckci_k_near_tables(p, p.a, p.o.t, m);
         ckci_k_near_walk<U, 0, DEEP>(
             p, m, part, p.as.region.regions, channel, channel, 0,
@@ -265,18 +269,31 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                 return;
             }
             if constexpr (U::ASYNC) {
-                if (adds(p)) {
-                    strips<T, ADDS>(p, r, m, row, stage, column, weights, down);
+                if (linear(p)) {
+                    strips<T, LINEAR>(p, r, m, row, stage, column, weights, down);
                     return;
                 }
             }
             strips<T, ANY>(p, r, m, row, stage, column, weights, down);
         } else if constexpr (!DOWN) {
-            if (ckci_k_afresh(p.as.region.taps) == CKCI_K_NEAR_TAPS) {
-                tiles<T, 1>(p, r, m, stage, column, weights);
-            } else {
-                tiles<T, 0>(p, r, m, stage, column, weights);
+            if constexpr (U::ASYNC) {
+                if (linear(p)) {
+                    tiles_of<T, LINEAR>(p, r, m, stage, column, weights);
+                    return;
+                }
             }
+            tiles_of<T, ANY>(p, r, m, stage, column, weights);
+        }
+    }
+
+    template <class T, int FORM>
+    static CKCI_K_MEMBER void tiles_of(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
+                                       const unsigned char *stage, int32_t column, held &weights)
+    {
+        if (ckci_k_afresh(p.as.region.taps) == CKCI_K_NEAR_TAPS) {
+            tiles<T, 1, FORM>(p, r, m, stage, column, weights);
+        } else {
+            tiles<T, 0, FORM>(p, r, m, stage, column, weights);
         }
     }
 
@@ -292,6 +309,8 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         enum { AHEAD = U::ASYNC && FORM != ANY };
         const ckci_gpu_near &q = p.as.region;
         const int32_t end = U::ASYNC && first + q.chunk < r.rows ? first + q.chunk : r.rows;
+        const int32_t more_pitch = q.images * q.columns * CKCI_NEAR_PITCH;
+        const unsigned char *more = stage + q.bytes - first * more_pitch;
         stage += column % 64 / Q * (Q * CKCI_K_HALF);
         CKCI_K_UNROLL(1)
         for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) / 4; tile < q.tiles; tile += HALVES) {
@@ -335,7 +354,8 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                         }
                     }
                 }
-                write<T, FORM>(p, r, m, tile, row, column + unit::channel(), down.out, sum[0]);
+                write<T, FORM>(p, r, m, tile, row, column + unit::channel(), down.out,
+                               more + row * more_pitch, sum[0]);
                 sum[0] = sum[1];
                 sum[1] = sum[2];
             }
@@ -354,11 +374,12 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         }
     }
 
-    template <class T, int ALL>
+    template <class T, int ALL, int FORM>
     static CKCI_K_MEMBER void tiles(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
                                     const unsigned char *stage, int32_t column, held &weights)
     {
         const ckci_gpu_near &q = p.as.region;
+        const unsigned char *more = stage + q.bytes;
         stage += column % 64 / Q * (Q * CKCI_K_HALF);
         CKCI_K_UNROLL(1)
         for (int32_t tile = ckci_k_same((int32_t)threadIdx.x / U::WAVE) / 4; tile < q.tiles;
@@ -394,7 +415,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             CKCI_K_UNROLL(4)
             for (int n = 0; n < TILES; n++) {
                 if (tile + n * HALVES < q.tiles) {
-                    finish_tile<T>(p, r, m, tile + n * HALVES, column + unit::channel(), sum[n]);
+                    finish_tile<T, FORM>(p, r, m, tile + n * HALVES, column + unit::channel(), more, sum[n]);
                 }
             }
         }
@@ -465,7 +486,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             if constexpr (TURN) {
                 unit::own_four(sum[0][0]);
             }
-            finish_tile<T>(ckci_k_late_again(conv), r, m, first + n * step, channel, sum[0][0]);
+            finish_tile<T, ANY>(ckci_k_late_again(conv), r, m, first + n * step, channel, stage, sum[0][0]);
             CKCI_K_UNROLL(8)
             for (int i = 1; i < TILES; i++) {
                 sum[(i - 1) / TWO][(i - 1) % TWO] = sum[i / TWO][i % TWO];
@@ -492,17 +513,21 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         one<T>(from, p.as.region.tap[t], now, sum);
     }
 
-    template <class T>
+    template <class T, int FORM>
     static CKCI_K_MEMBER void finish_tile(const ckci_gpu_conv &p, const ckci_k_near_region &r, const lds &m,
-                                          int32_t tile, int32_t channel, typename U::sums &sum)
+                                          int32_t tile, int32_t channel, const unsigned char *more,
+                                          typename U::sums &sum)
     {
         places out;
-        if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
+        if constexpr (FORM != ANY) {
+            targets<FORM>(p, r, m, tile, channel, 0, out);
+            write<T, FORM>(p, r, m, tile, 0, channel, out, more, sum);
+        } else if (p.as.region.whole && p.o.form == CKCI_FORM_STORE) {
             targets<PLAIN>(p, r, m, tile, channel, 0, out);
-            write<T, PLAIN>(p, r, m, tile, 0, channel, out, sum);
+            write<T, PLAIN>(p, r, m, tile, 0, channel, out, more, sum);
         } else {
             targets<ANY>(p, r, m, tile, channel, 0, out);
-            write<T, ANY>(p, r, m, tile, 0, channel, out, sum);
+            write<T, ANY>(p, r, m, tile, 0, channel, out, more, sum);
         }
     }
 
@@ -521,16 +546,13 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     }
 
     /* What is known of the epilogue where sums go to memory: nothing, that there is none, that it is linear
-       and no D tensor lies as the output (NVIDIA: such strips go on as fast as plain ones). */
-    enum { ANY, PLAIN, ADDS };
+       and a residual, if there is one, has come with the pixels (NVIDIA: such tiles go on as fast as plain
+       ones). */
+    enum { ANY, PLAIN, LINEAR };
 
-    static CKCI_K_MEMBER bool adds(const ckci_gpu_conv &p)
+    static CKCI_K_MEMBER bool linear(const ckci_gpu_conv &p)
     {
-        bool good = p.as.region.whole && p.o.form == CKCI_FORM_LINEAR && !p.o.scale && !p.o.shift;
-        for (int32_t d = 0; d < p.o.adds; d++) {
-            good = good && p.o.d[d].line == CKCI_LINE_CHANNELS;
-        }
-        return good;
+        return p.as.region.whole && p.o.residual >= 0 && p.o.residual == p.as.region.residual;
     }
 
     template <int FORM>
@@ -548,55 +570,21 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             out.rows[piece] = r.holds(p.as.region, i, s) ? r.rows : 0;
             out.to[piece] = first + (int64_t)s.offset * CKCI_K_HALF;
         }
-        if constexpr (FORM != PLAIN && U::ASYNC) {
+        if constexpr (FORM == LINEAR) {
             CKCI_K_UNROLL(8)
             for (int j = 0; j < unit::RUN; j++) {
-                out.shift[j] = 0;
-            }
-            CKCI_K_UNROLL(1)
-            for (int d = 0; d < p.o.adds && p.o.form == CKCI_FORM_LINEAR; d++) {
-                if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
-                    float more[unit::RUN];
-                    ckci_k_load_channels<unit::RUN>(p.o.d[d], 0, channel, more);
-                    CKCI_K_UNROLL(8)
-                    for (int j = 0; j < unit::RUN; j++) {
-                        out.shift[j] = fmaf(p.o.beta, more[j], out.shift[j]);
-                    }
-                }
+                out.shift[j] = m.shift[channel % 64 + j];
             }
         }
     }
 
-    /* The closed form of sums that go to `to`, without the factors of mid. */
-    template <int FORM>
-    static CKCI_K_MEMBER void linear(const ckci_gpu_target &o, const places &out, const unsigned char *to,
-                                     run_sums &own)
-    {
-        CKCI_K_UNROLL(8)
-        for (int j = 0; j < unit::RUN; j++) {
-            own.v[j] = fmaf(o.alpha, own.v[j], out.shift[j]);
-        }
-        CKCI_K_UNROLL(1)
-        for (int d = 0; FORM != ADDS && d < o.adds; d++) {
-            if (o.d[d].line == CKCI_LINE_OUTPUT) {
-                float more[unit::RUN];
-                const int64_t at = (to - o.t.p) / CKCI_K_HALF * ckci_k_size(o.d[d].dtype);
-                ckci_k_load_line<unit::RUN>(o.d[d].dtype, o.d[d].p + at, more);
-                CKCI_K_UNROLL(8)
-                for (int j = 0; j < unit::RUN; j++) {
-                    own.v[j] = fmaf(o.beta, more[j], own.v[j]);
-                }
-            }
-        }
-        ckci_k_limit(o, own.v);
-    }
-
-    /* The sums of such a row (before the first one: of none) to memory. AMD computes epilogues element by
+    /* The sums of such a row (before the first one: of none) to memory. more: where in LDS the residual of
+       the row's positions is. AMD computes epilogues element by
        element: with more code clang 19 wants scalars from vector registers on gfx11. */
     template <class T, int FORM>
     static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                     int32_t tile, int32_t row, int32_t channel, places &out,
-                                    typename U::sums &sum)
+                                    const unsigned char *more, typename U::sums &sum)
     {
         const ckci_gpu_conv &p = ckci_k_late(conv);
         ckci_k_settle<U>(sum);
@@ -610,17 +598,21 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             const bool good = (uint32_t)row < (uint32_t)out.rows[piece];
             if constexpr (FORM != ANY) {
                 if (good) {
-                    if constexpr (FORM == ADDS) {
-                        linear<ADDS>(p.o, out, out.to[piece], own);
+                    if constexpr (FORM == LINEAR) {
+                        ckci_k_linear(p.o, own.v, out.shift);
+                        if (p.as.region.residual) {
+                            const ckci_k_uint2 two = *(
+                                const ckci_k_uint2 *)(more + channel % 64 * CKCI_K_HALF +
+                                                      (tile * 16 + unit::position(piece)) * CKCI_NEAR_PITCH);
+                            const uint32_t words[2] = {two.x, two.y};
+                            ckci_k_add_residual(p.o, own.v, T::TYPE, words);
+                        }
+                        ckci_k_limit_line(p.o, own.v);
                     }
                     store<T>(out.to[piece], own);
                 }
-            } else if (U::ASYNC && good && p.as.region.whole && p.o.form == CKCI_FORM_LINEAR && !p.o.scale &&
-                       !p.o.shift) {
-                linear<ANY>(p.o, out, out.to[piece], own);
-                store<T>(out.to[piece], own);
             } else if (U::ASYNC && good && p.as.region.whole && p.o.form != CKCI_FORM_SINGLE) {
-                ckci_k_near_line(p, own, out.to[piece], channel);
+                own = ckci_k_near_line(p, own, out.to[piece], channel);
                 store<T>(out.to[piece], own);
             } else if (good) {
                 const int32_t i = tile * 16 + unit::position(piece);

@@ -4,7 +4,8 @@
   as long as a block lives; its waves go their own ways, without a barrier: each loads positions from memory
   as operands of the matrix unit, all channels of them, multiplies them with 32 columns of weights after the
   other, and stores its sums from registers. Nothing but weights passes through LDS, and as many loads are
-  under way as registers hold.
+  under way as registers hold. A residual is loaded as it is stored: as soon as registers have no need of what
+  came for some columns, what the next ones get is on its way into them.
       rows, columns, reduction    fwd N * space, K, C    bwd_data N * space, C, K
   The order of the reduction inside 32 channels is free, and so is that of columns in a product: each lane
   loads 16 bytes of a position, and gets sums of eight or sixteen neighbouring columns of one.
@@ -345,22 +346,9 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
     static CKCI_K_MEMBER void prepare(const ckci_gpu_conv &p, unsigned char *room, int32_t column0,
                                       int32_t count)
     {
-        const ckci_gpu_target &o = p.o;
-        float *to = (float *)(room + p.as.point.added);
-        CKCI_K_UNROLL(1)
-        for (int32_t i = (int32_t)threadIdx.x; p.as.point.added && i < (count + 31) / 32 * 32; i += THREADS) {
-            float sum = 0;
-            CKCI_K_UNROLL(1)
-            for (int32_t j = 0; j < o.adds && i < count; j++) {
-                const ckci_gpu_extra &d = o.d[j];
-                float more = 0;
-                if (d.line == CKCI_LINE_CHANNELS) {
-                    const int64_t at = (column0 + i) * d.stride[o.across ? 5 : 2];
-                    ckci_k_load_number(d.dtype, d.p + at * ckci_k_size(d.dtype), more);
-                }
-                sum = ckci_k_fma(o.beta, more, sum);
-            }
-            to[i] = sum;
+        if (p.as.point.added) {
+            ckci_k_add_channels<THREADS>(p.o, (float *)(room + p.as.point.added), column0,
+                                         (count + 31) / 32 * 32, count);
         }
     }
 
@@ -396,7 +384,7 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
                 }
             }
         }
-        ckci_k_limit(o, x);
+        ckci_k_limit_line(o, x);
     }
 
     static CKCI_K_MEMBER void turn(unsigned char *room, int32_t pitch, int32_t column, int32_t pair,
@@ -418,7 +406,7 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
     enum {
         TILES = CKCI_POINTWISE_TILES(STEPS),
         WAVES = 256 / U::WAVE,
-        AHEAD = STEPS * U::LOADS <= 16 /* the next tile is on its way while one is multiplied and stored */
+        AHEAD = STEPS * U::LOADS <= 16 /* the next tile, and a residual, are on their way meanwhile */
     };
     struct lds {
         alignas(16) unsigned char weights[CKCI_POINTWISE_LDS(U::NVIDIA)];
@@ -447,13 +435,32 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
         }
     };
 
-    template <class T> static CKCI_K_MEMBER void loop(const ckci_gpu_conv &p, lds &m)
+    /* What the residual has for a lane's lines of a tile and 32 columns. */
+    struct lines {
+        ckci_k_uint4 v[TILES][U::LINES];
+
+        CKCI_K_MEMBER void load(const ckci_gpu_conv &p, int t, int l, int32_t row0, int32_t column0)
+        {
+            const int32_t row = row0 + t * U::POSITIONS + U::line_position(l),
+                          column = column0 + U::line_column(l);
+            const unsigned char *from = ckci_k_global(p.o.d[p.as.point.residual - 1].p);
+            v[t][l] = held::some(from + CKCI_K_HALF * (row * p.o.t.stride[5] + column),
+                                 row < p.rows && column < p.columns);
+        }
+    };
+
+    template <class T, int RESIDUAL> static CKCI_K_MEMBER void loop(const ckci_gpu_conv &p, lds &m)
     {
         const int32_t steps = (p.red + 31) / 32, wave = (int32_t)threadIdx.x / U::WAVE;
         int32_t work = ckci_k_same((int32_t)blockIdx.x * WAVES + wave);
         positions x, next;
         if (AHEAD && work < p.work) {
             x.load(p, work * (TILES * U::POSITIONS));
+        }
+        lines more;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; RESIDUAL && i < TILES * U::LINES; i++) {
+            more.load(p, i / U::LINES, i % U::LINES, work * (TILES * U::POSITIONS), 0);
         }
         held::fill(p, m.weights, 0, p.columns);
         held::prepare(p, m.weights, 0, p.columns);
@@ -466,16 +473,16 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
             } else if (work + p.workers < p.work) {
                 next.load(p, row0 + p.workers * (TILES * U::POSITIONS));
             }
-            tile<T>(p, m, x, row0, steps);
+            tile<T, RESIDUAL>(p, m, x, row0, steps, more);
             if (AHEAD) {
                 x = next;
             }
         }
     }
 
-    template <class T>
+    template <class T, int RESIDUAL>
     static CKCI_K_MEMBER void tile(const ckci_gpu_conv &p, const lds &m, const positions &x, int32_t row0,
-                                   int32_t steps)
+                                   int32_t steps, lines &more)
     {
         CKCI_K_UNROLL(1)
         for (int32_t column0 = 0; column0 < p.columns; column0 += 32) {
@@ -510,10 +517,18 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
                                   column = column0 + U::line_column(l);
                     alignas(16) float v[8];
                     U::take(d[t], l, v);
+                    if constexpr (RESIDUAL) {
+                        const bool last = column0 + 32 >= p.columns;
+                        finish(p, m, v, more.v[t][l], column);
+                        more.load(p, t, l, last ? row0 + p.workers * (TILES * U::POSITIONS) : row0,
+                                  last ? 0 : column0 + 32);
+                    }
                     if (row < p.rows && column < p.columns) {
                         const int64_t at = row * p.o.t.stride[5] + column;
                         unsigned char *to = p.o.t.p + ckci_k_size(p.o.t.dtype) * at;
-                        held::template finish<8, false>(p, m.weights, v, to, column, 0);
+                        if constexpr (!RESIDUAL) {
+                            held::template finish<8, false>(p, m.weights, v, to, column, 0);
+                        }
                         ckci_k_store8(p.o.t.dtype, to, v);
                     }
                 }
@@ -521,12 +536,31 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
         }
     }
 
+    /* With a residual: of a line from `column` on. */
+    static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, const lds &m, float (&x)[8],
+                                     const ckci_k_uint4 &more, int32_t column)
+    {
+        const uint32_t words[4] = {more.x, more.y, more.z, more.w};
+        ckci_k_linear(p.o, x, (const float *)(m.weights + p.as.point.added) + column);
+        ckci_k_add_residual(p.o, x, p.o.t.dtype, words);
+        ckci_k_limit_line(p.o, x);
+    }
+
+    template <class T> static CKCI_K_MEMBER void run_as(const ckci_gpu_conv &p, lds &m)
+    {
+        if (AHEAD && p.as.point.residual) {
+            loop<T, AHEAD>(p, m);
+        } else {
+            loop<T, 0>(p, m);
+        }
+    }
+
     static CKCI_K_MEMBER void run(const ckci_gpu_conv &p, lds &m)
     {
         if (CKCI_K_BF16(p.a.dtype != CKCONV_F16)) {
-            loop<ckci_k_bf16>(p, m);
+            run_as<ckci_k_bf16>(p, m);
         } else {
-            loop<ckci_k_f16>(p, m);
+            run_as<ckci_k_f16>(p, m);
         }
     }
 };
