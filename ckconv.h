@@ -19088,8 +19088,9 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-packs
-  The launches of a matrix plan: tensors that are packed or turned into workspace, the product, the sums of
-  parts, and what is turned after it.
+  The launches of a matrix plan: tensors that are packed or turned into workspace (those that the same kernel
+  turns in one launch), the product that >>gpu-matrix has planned, the sums of its parts, and what is turned
+  after it because it cannot be written as it is wanted.
 */
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
 CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
@@ -20448,8 +20449,8 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
     return good;
 }
 
-/* The same where positions lie side by side, in planes of channels: by the TMA, or as many of them at a time as
-   planes have a multiple of. */
+/* The same where positions lie side by side, in planes of channels: by the TMA, or as many of them at a time
+   as planes have a multiple of. */
 CKCI_FN int ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box *b)
 {
     const ckci_tensor *t = &k->o.t;
@@ -20751,7 +20752,8 @@ CKCI_FN int ckci_image_weights(const ckci_conv *p, int tma, ckci_conv *image)
     const ckci_tensor *in = &p->t[CKCI_IN], *dout = &p->t[CKCI_OUT], *w = &p->t[CKCI_WEI];
     const int64_t positions = p->input[0] * p->input[1] * p->input[2], n = p->n, size = 2;
     if (!CKCI_KEEP_GATHER_HALF || p->g != 1 || p->num_d > 0 || !ckci_pointwise(p) || n < 1 ||
-        (n > CKCI_MOST_TAPS && !tma) || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 || p->c % 8 != 0 ||
+        (n > CKCI_MOST_TAPS && !tma) || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 ||
+        p->c % 8 != 0 ||
         in->stride[2] == 1 || dout->stride[2] == 1 || ckci_image_reach(in, n, p->c) > INT32_MAX ||
         ckci_image_reach(dout, n, p->k) > INT32_MAX) {
         return 0;

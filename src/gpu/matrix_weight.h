@@ -175,7 +175,8 @@ CKCI_FN int ckci_image_weights(const ckci_conv *p, int tma, ckci_conv *image)
     const ckci_tensor *in = &p->t[CKCI_IN], *dout = &p->t[CKCI_OUT], *w = &p->t[CKCI_WEI];
     const int64_t positions = p->input[0] * p->input[1] * p->input[2], n = p->n, size = 2;
     if (!CKCI_KEEP_GATHER_HALF || p->g != 1 || p->num_d > 0 || !ckci_pointwise(p) || n < 1 ||
-        (n > CKCI_MOST_TAPS && !tma) || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 || p->c % 8 != 0 ||
+        (n > CKCI_MOST_TAPS && !tma) || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 ||
+        p->c % 8 != 0 ||
         in->stride[2] == 1 || dout->stride[2] == 1 || ckci_image_reach(in, n, p->c) > INT32_MAX ||
         ckci_image_reach(dout, n, p->k) > INT32_MAX) {
         return 0;

@@ -131,8 +131,8 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
     return good;
 }
 
-/* The same where positions lie side by side, in planes of channels: by the TMA, or as many of them at a time as
-   planes have a multiple of. */
+/* The same where positions lie side by side, in planes of channels: by the TMA, or as many of them at a time
+   as planes have a multiple of. */
 CKCI_FN int ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box *b)
 {
     const ckci_tensor *t = &k->o.t;

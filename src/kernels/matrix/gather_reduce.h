@@ -21,8 +21,8 @@ struct ckci_k_gather_reduce {
         return m.sum + (word + word / 8) * 4;
     }
 
-    /* Which eight columns of the block's are a thread's: of the next row those of its neighbour, where columns
-       are not written together. */
+    /* Which eight columns of the block's are a thread's: of the next row those of its neighbour, where
+       columns are not written together. */
     static CKCI_K_MEMBER int32_t eight_of(const ckci_gpu_conv &p, int32_t thread)
     {
         const int32_t wide = (int32_t)p.by_columns.d;
