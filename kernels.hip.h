@@ -8858,8 +8858,8 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     }
 
     /* The sums of such a row (before the first one: of none) to memory. more: where in LDS the residual of
-       the row's positions is. AMD computes epilogues element by
-       element: with more code clang 19 wants scalars from vector registers on gfx11. */
+       the row's positions is. AMD computes epilogues element by element: with more code clang 19 wants scalars
+       from vector registers on gfx11. */
     template <class T, int FORM>
     static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                     int32_t tile, int32_t row, int32_t channel, places &out,
@@ -25772,8 +25772,8 @@ static ckci_gpu_error ckci_k_start(const ckci_launch *l, int after, const void *
     void *args[1] = {(void *)(uintptr_t)&l->a};
 #if CUDART_VERSION >= 11080
     /* Graphs take such launches from 12.3 on. With much LDS its blocks would crowd on the units that are free
-       first: a pair's 1 x 1 of 28 x 28 takes 57 us of both so, else 52 (H100). Blocks of the TMA have a unit
-       each. */
+       first: a pair's 1 x 1 of 28 x 28 takes 57 us of both so, else 52 (H100). With 28 KB a unit has as many
+       blocks of 256 threads as without any, eight; blocks of the TMA have a unit each. */
     const int few = lds <= 28672 || l->takes == CKCI_ARGS_ckci_gpu_tma;
     const int early = CUDART_VERSION >= 12030 && after && few;
     if (l->cluster > 1 || early) {

@@ -164,7 +164,7 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
                : ckci_emit_turned(plan, &merged.t[ckci_written(p->conv.op)], m, e, err);
 }
 
-/* So many launches are a plan's, without the sum of parts. */
+/* So many launches are a plan's at most, without the sum of parts: two turns may be one. */
 CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
 {
     return 1 + (m->pack != 0) + m->data[0] + m->data[1] + m->data[2] + m->turned + m->adds;
