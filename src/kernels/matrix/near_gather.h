@@ -579,8 +579,8 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
     }
 
     /* The sums of such a row (before the first one: of none) to memory. more: where in LDS the residual of
-       the row's positions is. AMD computes epilogues element by element: with more code clang 19 wants scalars
-       from vector registers on gfx11. */
+       the row's positions is. AMD computes epilogues element by element: with more code clang 19 wants
+       scalars from vector registers on gfx11. */
     template <class T, int FORM>
     static CKCI_K_MEMBER void write(const ckci_gpu_conv &conv, const ckci_k_near_region &r, const lds &m,
                                     int32_t tile, int32_t row, int32_t channel, places &out,
