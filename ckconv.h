@@ -852,6 +852,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ASK
 #pragma push_macro("ASYNC")
 #undef ASYNC
+#pragma push_macro("AXES")
+#undef AXES
 #pragma push_macro("B")
 #undef B
 #pragma push_macro("B200")
@@ -896,6 +898,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef BN
 #pragma push_macro("BOTH")
 #undef BOTH
+#pragma push_macro("BOXES")
+#undef BOXES
 #pragma push_macro("BOXES_A")
 #undef BOXES_A
 #pragma push_macro("BOXES_B")
@@ -1044,6 +1048,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef GAMMA
 #pragma push_macro("GAP")
 #undef GAP
+#pragma push_macro("GATHER")
+#undef GATHER
 #pragma push_macro("GATHER_DEPTH_")
 #undef GATHER_DEPTH_
 #pragma push_macro("GATHER_F32")
@@ -1130,6 +1136,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef KEPT
 #pragma push_macro("KIND")
 #undef KIND
+#pragma push_macro("KIND_OF")
+#undef KIND_OF
 #pragma push_macro("KT")
 #undef KT
 #pragma push_macro("L")
@@ -1174,6 +1182,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef M
 #pragma push_macro("M1")
 #undef M1
+#pragma push_macro("MAY")
+#undef MAY
 #pragma push_macro("MERGE")
 #undef MERGE
 #pragma push_macro("MFMA")
@@ -1454,6 +1464,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef T
 #pragma push_macro("TANH")
 #undef TANH
+#pragma push_macro("TAPPED")
+#undef TAPPED
 #pragma push_macro("TAPS")
 #undef TAPS
 #pragma push_macro("TASKS")
@@ -1544,10 +1556,14 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef WGMMA
 #pragma push_macro("WHERE")
 #undef WHERE
+#pragma push_macro("WHICH")
+#undef WHICH
 #pragma push_macro("WHOLE")
 #undef WHOLE
 #pragma push_macro("WIDE")
 #undef WIDE
+#pragma push_macro("WIDTH")
+#undef WIDTH
 #pragma push_macro("WINDOW")
 #undef WINDOW
 #pragma push_macro("WM")
@@ -3269,7 +3285,7 @@ CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
 /* pointwise: bytes of a column of weights in LDS, and its chunks of eight places. planes: columns of a block,
    parts that the columns have; fours of positions of an image; eights: planes are of whole ones, aligned.
    added: where in LDS lies what D tensors of one number a channel add; 0: sums go through ckci_k_epilogue.
-   residual: o.residual, where waves load it ahead; else 0. */
+   residual: o.residual, where that is f16 or bf16 beside `added`; else 0. */
 typedef struct ckci_gpu_point {
     int32_t pitch, width, fours, eights, added, residual;
     ckci_divisor by_chunks, by_parts, by_fours;
@@ -3758,15 +3774,15 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
    reduction, where boxes are of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
     M(X, 128, 256, 1, 2, .84, .95, .89, .95)                                                                 \
-    M(X, 256, 128, 2, 3, .94, .95, .93, 1.09)                                                                \
-    M(X, 128, 128, 3, 4, 1.04, 1.15, 1.11, 1.19)                                                             \
-    M(X, 256, 64, 1, 2, 1.06, 1.25, 1.1, 1.25)
+    M(X, 256, 128, 2, 3, .94, .84, .93, 1)                                                                   \
+    M(X, 128, 128, 3, 4, 1.04, 1.1, 1.08, 1.12)                                                              \
+    M(X, 256, 64, 1, 2, 1.06, 1.2, 1.08, 1.2)
 
 /* and bwd_weight's, with one kernel (with 64 channels: reckoned from what a step reads of LDS) */
 #define CKCI_TMA_WEIGHT_TILES(M, X)                                                                          \
-    M(X, 128, 256, 3, 1.02, 1.05)                                                                            \
-    M(X, 128, 128, 1, 1.2, 1.8)                                                                              \
-    M(X, 64, 256, 4, 1.3, 1.4)
+    M(X, 128, 256, 3, 1.05, 1.02)                                                                            \
+    M(X, 128, 128, 1, 1.08, 1.6)                                                                             \
+    M(X, 64, 256, 4, 1.24, 1.18)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */
@@ -17526,6 +17542,9 @@ CKCI_FN ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_devi
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_c, k->tiles_u), k->parts);
     double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */
     double more = down && !planes && k->taps == 9 ? ckci_depth_waste(k) : 1;
+    if (which == CKCI_DEPTH_WEIGHT_4_NEAR && !planes && !through && !walks) {
+        more = 3.7; /* maps of less than eight rows (H200: 3 x 3 and 7 x 7 on 7 x 7) */
+    }
     *cost = ckci_depth_cost(p, device,
                             sheet >= 0             ? 1
                             : vec == 1 && !through ? 3
@@ -17675,10 +17694,10 @@ CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_devi
     }
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
     int fits = ckci_matrix_family(device) != 0 && device->lds_bytes >= CKCI_DEPTH_BOX_BYTES &&
-               (k->a.dtype == CKCONV_F16 || k->a.dtype == CKCONV_BF16) &&
-               k->b.dtype == k->a.dtype && (weight || !k->full) && z->filter == 1 && z->stride == 1 &&
-               z->pad == 0 && z->length == z->read_len && x->stride == 1 && y->stride == 1 &&
-               x->dilation == 1 && y->dilation == 1;
+               (k->a.dtype == CKCONV_F16 || k->a.dtype == CKCONV_BF16) && k->b.dtype == k->a.dtype &&
+               (weight || !k->full) && z->filter == 1 && z->stride == 1 && z->pad == 0 &&
+               z->length == z->read_len && x->stride == 1 && y->stride == 1 && x->dilation == 1 &&
+               y->dilation == 1;
     fits = fits && (!x->gather_back || (x->pad < x->filter && y->pad < y->filter));
     const ckci_tensor *t[3] = {&k->a, &k->b, &k->o.t};
     int64_t positions = 1;
@@ -17703,14 +17722,18 @@ CKCI_FN double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *devi
     const int32_t f = k->dim[2].filter, taps = f * k->dim[1].filter;
     int64_t length = k->dim[2].length, vec = ckci_min(k->box.b.vec, k->box.t.vec);
     int shorter =
-        f == 7 && taps == 49 && (vec == 16 ? length < 48 && k->dim[1].length >= 8 : length < 32 || vec < 8);
+        f == 7 && taps == 49 &&
+        (vec == 16 ? (length < 24 || (length > 32 && length < 48)) && (k->dim[1].length >= 8 || length < 16)
+                   : length < 32 || vec < 8);
     /* tiles are 64 wide (channels last 80 x 80 242 us, walks 200; 64 x 64 177, 166; 61 x 61 178, 244) */
     shorter = shorter || (f == 7 && taps == 49 && k->a.stride[0] == 1 && length >= 64 && length % 64 < 48 &&
                           k->dim[1].length >= 8);
     int better = p->op == CKCONV_BWD_WEIGHT ? (k->box.fold ? f >= 16 : taps >= 49 && !shorter)
                  : k->box.fold              ? f >= 16 && k->box.b.vec != 16
                                             : taps >= 100;
-    return ckci_depth_cost(p, device, 1.5) * (better ? 0.5 : 3);
+    /* a tile is 32 wide (channels last 28 x 28 75 us, walks 86; 14 x 14 71, 63; 7 x 7 81, others 53; H200) */
+    const double less = shorter && length < 16 ? 16. / (double)ckci_max(length, 1) : 1;
+    return ckci_depth_cost(p, device, 1.5) * (better ? 0.5 : 3) * less;
 }
 
 /* No tile fits LDS, or one needs more. */
@@ -18625,7 +18648,7 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
-    const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .06 * rates.bytes;
+    const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .09 * rates.bytes;
     const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.15;
     const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
     if (m->tile->rows < 256 || m->tile->columns < 128 || share <= 1) { /* 1: a group would have none */
@@ -18771,6 +18794,11 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         once = (m->l.a.conv.stream ? 1300 : 3800) * rates.round + area * .038 * rates.bytes;
         first =
             1500 * rates.round; /* until threads have copied, beside tiles of the TMA (H200, 102 layers) */
+    } else if (ckci_matrix_groups(device, m)) { /* the same; waves that multiply alone (57 layers) */
+        first = (ckci_matrix_grouped(device, m) ? 1000 : 3500) * rates.round;
+    }
+    if (!amd && op != CKCONV_BWD_WEIGHT && !m->l.a.conv.o_vec) { /* one by one (H200, heads of 21 and 255) */
+        once += size * .5 * rates.bytes;
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
@@ -20207,6 +20235,8 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     k->workers = (int32_t)(blocks * waves);
     l->grid = blocks * parts;
     k->as.point.added = ckci_point_added(&k->o, width * pitch, width, lds);
+    k->as.point.residual =
+        k->as.point.added && k->o.residual > 0 && ckci_size(o->dtype) == 2 ? k->o.residual : 0;
     l->lds = nvidia ? (int32_t)(width * (pitch + 4)) : 0;
     const double bytes =
         4 * (double)k->rows * ((double)k->red * 2 + (double)k->columns * (double)ckci_size(o->dtype));
@@ -26816,6 +26846,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("APART")
 #pragma pop_macro("ASK")
 #pragma pop_macro("ASYNC")
+#pragma pop_macro("AXES")
 #pragma pop_macro("B")
 #pragma pop_macro("B200")
 #pragma pop_macro("B300")
@@ -26838,6 +26869,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("BM")
 #pragma pop_macro("BN")
 #pragma pop_macro("BOTH")
+#pragma pop_macro("BOXES")
 #pragma pop_macro("BOXES_A")
 #pragma pop_macro("BOXES_B")
 #pragma pop_macro("BUFFERS")
@@ -26912,6 +26944,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("G")
 #pragma pop_macro("GAMMA")
 #pragma pop_macro("GAP")
+#pragma pop_macro("GATHER")
 #pragma pop_macro("GATHER_DEPTH_")
 #pragma pop_macro("GATHER_F32")
 #pragma pop_macro("GATHER_F64")
@@ -26955,6 +26988,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("KB")
 #pragma pop_macro("KEPT")
 #pragma pop_macro("KIND")
+#pragma pop_macro("KIND_OF")
 #pragma pop_macro("KT")
 #pragma pop_macro("L")
 #pragma pop_macro("LA")
@@ -26977,6 +27011,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("LOOPS")
 #pragma pop_macro("M")
 #pragma pop_macro("M1")
+#pragma pop_macro("MAY")
 #pragma pop_macro("MERGE")
 #pragma pop_macro("MFMA")
 #pragma pop_macro("MI")
@@ -27117,6 +27152,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("SUMS_WIDE")
 #pragma pop_macro("T")
 #pragma pop_macro("TANH")
+#pragma pop_macro("TAPPED")
 #pragma pop_macro("TAPS")
 #pragma pop_macro("TASKS")
 #pragma pop_macro("TERMS")
@@ -27162,8 +27198,10 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("WEIGHT_SUMS")
 #pragma pop_macro("WGMMA")
 #pragma pop_macro("WHERE")
+#pragma pop_macro("WHICH")
 #pragma pop_macro("WHOLE")
 #pragma pop_macro("WIDE")
+#pragma pop_macro("WIDTH")
 #pragma pop_macro("WINDOW")
 #pragma pop_macro("WM")
 #pragma pop_macro("WMMA")

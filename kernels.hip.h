@@ -9525,6 +9525,30 @@ CKCI_K_FN uint32_t ckci_k_lds_address(const void *p)
 }
 #endif
 
+/* A wave's number in its block, as what compilers know to be the same for its lanes. */
+CKCI_K_FN int32_t ckci_k_wave_number()
+{
+    int32_t wave = (int32_t)threadIdx.x / 32;
+#if defined(__CUDA_ARCH__)
+    wave = __shfl_sync(0xffffffffu, wave, 0);
+#endif
+    return wave;
+}
+
+/* One of a wave's lanes, always the same one; by this instruction, as compilers then know that a thread is
+   alone: others that send or store boxes would each have them converted for its wave, which takes as long as
+   to send several. */
+CKCI_K_FN bool ckci_k_elect()
+{
+#if defined(__CUDA_ARCH__)
+    uint32_t elected;
+    asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(elected));
+    return elected != 0;
+#else
+    return threadIdx.x % 32 == 0;
+#endif
+}
+
 /* A turn of the barrier ends when so many have arrived, and as many bytes came as were expected; turns are
    told apart by their parity. One thread begins barriers, then the block meets. */
 CKCI_K_FN void ckci_k_turns_begin(uint64_t *barrier, int32_t arrivals)
@@ -9564,8 +9588,8 @@ CKCI_K_FN void ckci_k_turns_expect(uint64_t *barrier, int32_t bytes)
 #endif
 }
 
-/* Until the turn of that parity has ended; all of a wave, which is together again after it. */
-CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
+/* Until the turn of that parity has ended; a thread of its own. */
+CKCI_K_FN void ckci_k_turn_await(uint64_t *barrier, uint32_t parity)
 {
 #if defined(CKCI_SIMULATOR)
     sim_turns_await(barrier, parity);
@@ -9574,6 +9598,14 @@ CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
                  "@!p bra TRY;\n}" ::"r"(ckci_k_lds_address(barrier)),
                  "r"(parity)
                  : "memory");
+#endif
+}
+
+/* And all of a wave, which is together again after it. */
+CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
+{
+    ckci_k_turn_await(barrier, parity);
+#if defined(__CUDA_ARCH__)
     __syncwarp();
 #endif
 }
@@ -9600,16 +9632,17 @@ struct ckci_k_corner {
     int32_t tap_x, tap_y, tap_z;
 };
 
-/* Brings a box of the first or second operand into LDS. kind: its rank, more by so much if its rows
+/* Brings a box of the first or second operand into LDS. KIND: its rank, more by so much if its rows
    are pixels. */
 enum { CKCI_K_BOX_PIXELS = 8 };
-CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kind, unsigned char *to,
-                               uint64_t *barrier, const ckci_k_corner &c)
+template <int KIND>
+CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned char *to, uint64_t *barrier,
+                               const ckci_k_corner &c)
 {
 #if defined(CKCI_SIMULATOR)
     const ckci_gpu_box &b = p.box[which];
-    if (kind != b.rank + b.pixels * CKCI_K_BOX_PIXELS) {
-        sim_die("a box of kind %d is sent for as %d", b.rank + b.pixels * CKCI_K_BOX_PIXELS, kind);
+    if (KIND != b.rank + b.pixels * CKCI_K_BOX_PIXELS) {
+        sim_die("a box of kind %d is sent for as %d", b.rank + b.pixels * CKCI_K_BOX_PIXELS, KIND);
     }
     int64_t at[3] = {c.x, c.y, c.z}, n = c.n;
     const int axes = b.rank - 2;
@@ -9647,22 +9680,17 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kin
                  "l"(which ? p.map[1] : p.map[0]), "r"(ckci_k_lds_address(barrier)), "r"(c.place),           \
                  __VA_ARGS__                                                                                 \
                  : "memory")
-    switch (kind) {
-    case 2:
+    if constexpr (KIND == 2) {
         CKCI_K_TMA_LOAD("2d.shared::cluster.global.tile", "%3, %4", "", "r"(c.x));
-        break;
-    case 3:
+    } else if constexpr (KIND == 3) {
         CKCI_K_TMA_LOAD("3d.shared::cluster.global.tile", "%3, %4, %5", "", "r"(c.x), "r"(c.y));
-        break;
-    case CKCI_K_BOX_PIXELS + 3:
+    } else if constexpr (KIND == CKCI_K_BOX_PIXELS + 3) {
         CKCI_K_TMA_LOAD("3d.shared::cluster.global.im2col", "%3, %4, %5", ", {%6}", "r"(c.x), "r"(c.n),
                         "h"((uint16_t)c.tap_x));
-        break;
-    case CKCI_K_BOX_PIXELS + 4:
+    } else if constexpr (KIND == CKCI_K_BOX_PIXELS + 4) {
         CKCI_K_TMA_LOAD("4d.shared::cluster.global.im2col", "%3, %4, %5, %6", ", {%7, %8}", "r"(c.x),
                         "r"(c.y), "r"(c.n), "h"((uint16_t)c.tap_x), "h"((uint16_t)c.tap_y));
-        break;
-    default:
+    } else {
         CKCI_K_TMA_LOAD("5d.shared::cluster.global.im2col", "%3, %4, %5, %6, %7", ", {%8, %9, %10}", "r"(c.x),
                         "r"(c.y), "r"(c.z), "r"(c.n), "h"((uint16_t)c.tap_x), "h"((uint16_t)c.tap_y),
                         "h"((uint16_t)c.tap_z));
@@ -9821,29 +9849,11 @@ template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
 
 
 /*------------------------------------------------------------------------------------------------------------
-  >>k-matrix-tma
-  Matrix tiles on sm_90a whose operands the tensor memory accelerator (TMA) brings: 1x1 layers as boxes of
-  rows, others as boxes of the pixels that positions read at a tap (CUDA's im2col mode). Two waves send for
-  them, as many steps ahead as LDS holds; two groups of four waves multiply what came. No thread copies, and
-  no two waves wait for each other but by the barriers of >>k-boxes. Blocks take one tile after the other; the
-  first steps of the next come while the sums of this one are stored. Groups have halves of a tile each, or
-  take tiles of half the rows in turns: then one multiplies while the other stores.
-
-  fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a
-  tap, or 32 at two taps or 16 at four, where fewer of 64 would exist: to fill a box where no channels are
-  takes twice as long as to bring some. Taps go first; GATHER reads weights along these channels, BACK
-  across them. Boxes without any column that exists are not sent for. bwd_weight: rows are output channels,
-  columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the tile's rows
-  as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns would wait
-  for LDS.
-
-  1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
-  channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
-  lies across the reduction as well. bwd_weight is one product, summed over images, that GATHER takes: its
-  taps are images, and 64 places of the reduction are positions of one of them (ckci_image_weights).
+  >>k-matrix-tma-send
+  What a block of >>k-matrix-tma has of tiles, and the boxes that its waves send for: where these begin, and
+  how they go through the reduction. A wave that sends needs few instructions for a step, or the products of
+  one wait for it (H200: a lane for each box, and divisions, took 750 clocks; a tile's step has 512 to 1,024).
 */
-enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
-
 #if defined(CKCI_K_WGMMA)
 /* What a block has of tiles, one piece after the other: whole tiles of part `part`, and a share of the steps
    of those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps
@@ -9921,9 +9931,305 @@ struct ckci_k_tma_pieces {
     }
 };
 
+/* What one of four waves sends of an operand: every other box. Nothing here depends on a wave's lane, so
+   that compilers compute it once for all; KIND_OF: of its boxes. A step has few instructions: a tile's
+   products would wait for many. Boxes of a step's taps, then of the next step's, go through the reduction
+   one after the other: taps first, but layers after channels. What is left of the last step has channels
+   that there are not. */
+template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
+    enum {
+        WEIGHT = TILES::WEIGHT,
+        GATHER = TILES::GATHER,
+        BN = TILES::WIDTH,
+        SLABS_B = TILES::SLABS_B,
+        BOXES = WHICH ? +TILES::BOXES_B : +TILES::BOXES_A,
+        EACH = (BOXES + 1) / 2, /* of a wave */
+        PIXELS = KIND_OF >= CKCI_K_BOX_PIXELS,
+        TAPPED = WEIGHT && WHICH /* a tile's boxes have taps and channels of their own */
+    };
+    struct tapped {
+        int32_t place, x, y, z;
+    };
+
+    const ckci_gpu_tma &p;
+    int32_t half;  /* 0: the wave has boxes 0, 2, ..., 1: 1, 3, ... */
+    bool across;   /* they lie across the reduction */
+    int32_t boxes; /* of the tile, for each of a step's taps: those with columns */
+    int32_t bytes; /* that the wave sends in a step */
+    ckci_k_corner at;
+    int32_t left, count;               /* boxes until the slower index goes on, of so many */
+    int32_t fast[3], slow[3];          /* how much further place, x and y are else, and then */
+    int32_t more[4], past[3], span[3]; /* WEIGHT: pixels that 64 positions are (x, y, z, image), that end
+                                          an axis, and that it has */
+    tapped own[TAPPED ? +EACH : 1];
+
+    CKCI_K_MEMBER ckci_k_tma_sender(const ckci_gpu_tma &args, int32_t which_half)
+        : p(args), half(which_half), across(TILES::lies_across(args, WHICH)), boxes(0),
+          bytes(0), at{0, 0, 0, 0, 0, 0, 0, 0}, left(1),
+          count(1), fast{0, 0, 0}, slow{0, 0, 0}, more{0, 0, 0, 0}, past{0, 0, 0}, span{0, 0, 0}
+    {
+        if constexpr (WEIGHT && PIXELS) {
+            const ckci_gpu_box &b = p.box[WEIGHT];
+            const ckci_k_place q = decode(CKCI_TMA_BOX);
+            more[0] = q.x * b.step[0];
+            more[1] = q.y * b.step[1];
+            more[2] = q.z * b.step[2];
+            more[3] = q.n;
+            CKCI_K_UNROLL(3)
+            for (int i = 0; i < 3; i++) {
+                span[i] = b.step[i] * (int32_t)p.conv.dim[2 - i].count[0].d;
+                past[i] = b.low[i] + span[i];
+            }
+        }
+    }
+
+    CKCI_K_MEMBER ckci_k_place decode(int32_t position) const
+    {
+        const ckci_gpu_dim *d = p.conv.dim;
+        return ckci_k_decode(position, d[0].count[0], d[1].count[0], d[2].count[0]);
+    }
+
+    static CKCI_K_MEMBER bool layers(const ckci_gpu_tma &p)
+    {
+        return GATHER && p.layers;
+    }
+
+    /* Of the tile's boxes those that have columns (or rows, where they lie across). */
+    CKCI_K_MEMBER void count_boxes(const ckci_k_tma_pieces &s)
+    {
+        int32_t exist = p.conv.columns - s.column * BN, most = TILES::BOXES_B;
+        if (WHICH == 0) {
+            exist = across ? p.conv.rows - s.row * TILES::rows(p) : 1;
+            most = TILES::rows(p) / CKCI_TMA_BOX;
+        } else if (WEIGHT) {
+            exist = (p.taps * p.blocks - s.column * SLABS_B) * CKCI_TMA_BOX;
+        } else if (GATHER && p.box[1].rows != CKCI_TMA_BOX) {
+            most = 1;
+        }
+        boxes = (exist + CKCI_TMA_BOX - 1) / CKCI_TMA_BOX;
+        boxes = boxes < most ? boxes : most;
+        bytes = (boxes + 1 - half) / 2 *
+                (across ? +CKCI_TMA_BOX_BYTES : 128 * (WHICH ? p.box[1].rows : TILES::rows(p)));
+    }
+
+    /* The pixel, or the row, of a position. */
+    CKCI_K_MEMBER void position(int32_t first)
+    {
+        at.x = first;
+        if constexpr (PIXELS) {
+            const ckci_gpu_box &b = p.box[WEIGHT];
+            const ckci_k_place q = decode(first);
+            at.x = q.x * b.step[0] + b.low[0];
+            at.y = q.y * b.step[1] + b.low[1];
+            at.z = q.z * b.step[2] + b.low[2];
+            at.n = q.n;
+        }
+    }
+
+    /* 64 positions on. */
+    CKCI_K_MEMBER void advance()
+    {
+        if constexpr (PIXELS) {
+            enum { AXES = KIND_OF - CKCI_K_BOX_PIXELS - 2 };
+            const ckci_gpu_box &b = p.box[WEIGHT];
+            at.x += more[0];
+            bool end = at.x >= past[0];
+            at.x -= end ? span[0] : 0;
+            if constexpr (AXES > 1) {
+                at.y += more[1] + (end ? b.step[1] : 0);
+                end = at.y >= past[1];
+                at.y -= end ? span[1] : 0;
+            }
+            if constexpr (AXES > 2) {
+                at.z += more[2] + (end ? b.step[2] : 0);
+                end = at.z >= past[2];
+                at.z -= end ? span[2] : 0;
+            }
+            at.n += more[3] + end;
+        } else {
+            at.x += CKCI_TMA_BOX;
+        }
+    }
+
+    CKCI_K_MEMBER void pixel_of_tap(int32_t tap)
+    {
+        const ckci_gpu_dim *d = p.conv.dim;
+        const int32_t up = ckci_k_divide(tap, p.by_taps[0]), deep = ckci_k_divide(up, p.by_taps[1]);
+        at.tap_x = (tap - up * d[2].filter) * d[2].dilation;
+        at.tap_y = (up - deep * d[1].filter) * d[1].dilation;
+        at.tap_z = deep * d[0].dilation;
+    }
+
+    /* The first step of a piece of a tile. */
+    CKCI_K_MEMBER void start(const ckci_k_tma_pieces &s)
+    {
+        count_boxes(s);
+        if constexpr (TAPPED) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < EACH; j++) {
+                const int32_t one = s.column * SLABS_B + 2 * j + half, tap = ckci_k_divide(one, p.by_blocks);
+                pixel_of_tap(tap);
+                own[j] = {(one - tap * p.blocks) * CKCI_TMA_BOX, at.tap_x, at.tap_y, at.tap_z};
+            }
+        }
+        if constexpr (WEIGHT) {
+            at.place = WHICH ? 0 : s.row * TILES::rows(p);
+            position(s.from * CKCI_TMA_BOX);
+        } else {
+            go(s, s.from * p.subs);
+        }
+    }
+
+    /* Where box `one` of a tile begins, and how to go on. bwd_data has taps in the opposite
+       order. */
+    CKCI_K_MEMBER void go(const ckci_k_tma_pieces &s, int32_t one)
+    {
+        int32_t block = ckci_k_divide(one, p.by_all_taps), tap = one - block * p.taps;
+        if (layers(p)) {
+            tap = ckci_k_divide(one, p.by_blocks);
+            block = one - tap * p.blocks;
+        }
+        const int32_t first = s.row * TILES::rows(p), column = s.column * BN, place = block * TILES::wide(p);
+        const bool alone = p.taps == 1;
+        int32_t along[3] = {0, 0, 0}, step = 0; /* of a block, of a tap (x) */
+        at.y = 0;
+        if (WHICH == 0 && across) {
+            at.place = first;
+            at.x = place;
+            along[1] = TILES::wide(p);
+        } else if (WHICH == 0) {
+            position(first);
+            pixel_of_tap(tap);
+            at.place = place;
+            along[0] = TILES::wide(p);
+            if (layers(p)) {
+                at.y = first;
+                at.x = tap;
+                step = 1;
+            }
+        } else {
+            const int32_t of = p.turned ? p.taps - 1 - tap : tap, before = alone ? s.image : of;
+            step = alone ? 0 : p.turned ? -1 : 1;
+            at.place = GATHER ? place : column;
+            at.y = GATHER ? column : place;
+            at.x = KIND_OF == 2 ? at.y : before;
+            along[GATHER ? 0 : KIND_OF == 2 ? 1 : 2] = TILES::wide(p);
+        }
+        const bool blocks = layers(p);
+        count = blocks ? p.blocks : p.taps;
+        left = count - (blocks ? block : tap);
+        CKCI_K_UNROLL(3)
+        for (int i = 0; i < 3; i++) {
+            const int32_t tapped = i == 1 ? step : 0;
+            fast[i] = blocks ? along[i] : tapped;
+            slow[i] = (blocks ? tapped : along[i]) - (count - 1) * fast[i];
+        }
+    }
+
+    /* To the next box. */
+    CKCI_K_MEMBER void next()
+    {
+        const bool end = --left == 0;
+        left = end ? count : left;
+        at.place += end ? slow[0] : fast[0];
+        if constexpr (WHICH == 0 && PIXELS) {
+            const ckci_gpu_dim *d = p.conv.dim;
+            at.tap_x += d[2].dilation;
+            if (at.tap_x == d[2].filter * d[2].dilation) {
+                at.tap_x = 0;
+                at.tap_y += d[1].dilation;
+                if (at.tap_y == d[1].filter * d[1].dilation) {
+                    at.tap_y = 0;
+                    at.tap_z = end ? 0 : at.tap_z + d[0].dilation;
+                }
+            }
+        } else {
+            at.x += end ? slow[1] : fast[1];
+            at.y += end ? slow[2] : fast[2];
+        }
+    }
+
+    /* The wave's j-th box of the corner's tap, the i-th of all, to `to`. */
+    CKCI_K_MEMBER void send_box(int j, int32_t i, unsigned char *to, uint64_t *full) const
+    {
+        ckci_k_corner c = at;
+        if constexpr (TAPPED) {
+            c = {own[j].place, at.x, at.y, at.z, at.n, own[j].x, own[j].y, own[j].z};
+        } else if (WHICH && GATHER) {
+            c.y += i * CKCI_TMA_BOX;
+            c.x += KIND_OF == 2 ? i * CKCI_TMA_BOX : 0;
+        } else {
+            c.place += i * CKCI_TMA_BOX;
+        }
+        ckci_k_box_load<KIND_OF>(p, WHICH, to, full, c);
+    }
+
+    /* A step's boxes to its stage, of which this operand is at `to`; by one lane. */
+    CKCI_K_MEMBER void send(unsigned char *to, uint64_t *full)
+    {
+        const bool gather = WHICH && GATHER;
+        const int32_t beside = gather ? 128 * TILES::wide(p) : +CKCI_TMA_BOX_BYTES,
+                      below = gather       ? BN * 2 * TILES::wide(p)
+                              : WHICH == 0 ? TILES::rows(p) * 2 * TILES::wide(p)
+                                           : 128 * TILES::wide(p);
+        const bool elected = ckci_k_elect();
+        if (elected) {
+            ckci_k_turns_expect(full, bytes);
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t sub = 0; sub < (WEIGHT ? 1 : p.subs); sub++) {
+            if (elected) {
+                CKCI_K_UNROLL(2)
+                for (int j = 0; j < EACH; j++) {
+                    const int32_t i = 2 * j + half;
+                    if (i < boxes) {
+                        send_box(j, i, to + i * beside, full);
+                    }
+                }
+            }
+            to += below;
+            if constexpr (!WEIGHT) {
+                next();
+            }
+        }
+        if constexpr (WEIGHT) {
+            advance();
+        }
+    }
+};
+#endif
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-matrix-tma
+  Matrix tiles on sm_90a whose operands the tensor memory accelerator (TMA) brings: 1x1 layers as boxes of
+  rows, others as boxes of the pixels that positions read at a tap (CUDA's im2col mode). Two waves send for
+  them, as many steps ahead as LDS holds; two groups of four waves multiply what came. No thread copies, and
+  no two waves wait for each other but by the barriers of >>k-boxes. Blocks take one tile after the other; the
+  first steps of the next come while the sums of this one are stored. Groups have halves of a tile each, or
+  take tiles of half the rows in turns: then one multiplies while the other stores.
+
+  fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a
+  tap, or 32 at two taps or 16 at four, where fewer of 64 would exist: to fill a box where no channels are
+  takes twice as long as to bring some. Taps go first; GATHER reads weights along these channels, BACK
+  across them. Boxes without any column that exists are not sent for. bwd_weight: rows are output channels,
+  columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the tile's rows
+  as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns would wait
+  for LDS.
+
+  1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
+  channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
+  lies across the reduction as well. bwd_weight is one product, summed over images, that GATHER takes: its
+  taps are images, and 64 places of the reduction are positions of one of them (ckci_image_weights).
+*/
+enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
+
+#if defined(CKCI_K_WGMMA)
 template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     enum {
         WEIGHT = KIND == CKCI_K_TMA_WEIGHT,
+        GATHER = KIND == CKCI_K_TMA_GATHER,
+        WIDTH = BN,
         ACROSS_A = WEIGHT, /* rows of an operand in LDS are places of the reduction */
         ACROSS_B = KIND != CKCI_K_TMA_GATHER,
         TURNED = !WEIGHT && BN == CKCI_TMA_BOX, /* the tile's columns are the instruction's rows */
@@ -9984,207 +10290,53 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
     }
 
-    /* ---- Two waves that send, one for each operand: a lane for each box of a stage. What a step needs is
-       computed while the one before waits for room. */
-    struct sender {
-        const ckci_gpu_tma &p;
-        int32_t which, sub, slab, pixels, kind, tap, image;
-        bool layers;          /* rows' operand: taps are layers of its box */
-        int32_t place;        /* of the lane's box in a stage */
-        int32_t boxes, bytes; /* of the tile, for each of a step's taps: those with columns; of a step */
-        ckci_k_corner at;
-
-        CKCI_K_MEMBER sender(const ckci_gpu_tma &args, int32_t operand, int32_t lane)
-            : p(args), which(operand), tap(0), image(0), boxes(0), bytes(0)
-        {
-            const int32_t most = which ? +BOXES_B : +BOXES_A;
-            sub = lane / most;
-            slab = lane - sub * most;
-            pixels = which ? p.box[1].pixels : p.box[0].pixels;
-            kind = (which ? p.box[1].rank : p.box[0].rank) + (pixels ? +CKCI_K_BOX_PIXELS : 0);
-            layers = KIND == CKCI_K_TMA_GATHER && p.layers && which == 0;
-            place = which == 0                  ? sub * rows(p) * 2 * wide(p) + slab * CKCI_TMA_BOX_BYTES
-                    : KIND == CKCI_K_TMA_GATHER ? sub * BN * 2 * wide(p) + slab * 128 * wide(p)
-                                                : slab * CKCI_TMA_BOX_BYTES + sub * wide(p) * 128;
-            place += which ? rows(p) * 128 : 0;
-        }
-
-        /* Of the tile's boxes those that have columns (or rows, where they lie across). */
-        CKCI_K_MEMBER void count(const ckci_k_tma_pieces &s)
-        {
-            int32_t left = p.conv.columns - s.column * BN, most = BOXES_B;
-            if (which == 0) {
-                left = lies_across(p, 0) ? p.conv.rows - s.row * rows(p) : 1;
-                most = rows(p) / CKCI_TMA_BOX;
-            } else if (WEIGHT) {
-                left = (p.taps * p.blocks - s.column * SLABS_B) * CKCI_TMA_BOX;
-            } else if (KIND == CKCI_K_TMA_GATHER && p.box[1].rows != CKCI_TMA_BOX) {
-                most = 1;
-            }
-            boxes = (left + CKCI_TMA_BOX - 1) / CKCI_TMA_BOX;
-            boxes = boxes < most ? boxes : most;
-            bytes = boxes *
-                    (lies_across(p, which) ? +CKCI_TMA_BOX_BYTES : 128 * (which ? p.box[1].rows : rows(p)));
-        }
-
-        /* The pixel, or the row, of a position. */
-        CKCI_K_MEMBER void position(int32_t first)
-        {
-            const ckci_gpu_box &b = p.box[WEIGHT];
-            at.x = first;
-            if (pixels) {
-                const ckci_gpu_dim *d = p.conv.dim;
-                const ckci_k_place q = ckci_k_decode(first, d[0].count[0], d[1].count[0], d[2].count[0]);
-                at.x = q.x * b.step[0] + b.low[0];
-                at.y = q.y * b.step[1] + b.low[1];
-                at.z = q.z * b.step[2] + b.low[2];
-                at.n = q.n;
-            }
-        }
-
-        CKCI_K_MEMBER void pixel_of_tap()
-        {
-            const ckci_gpu_dim *d = p.conv.dim;
-            const int32_t up = ckci_k_divide(tap, p.by_taps[0]), deep = ckci_k_divide(up, p.by_taps[1]);
-            at.tap_x = (tap - up * d[2].filter) * d[2].dilation;
-            at.tap_y = (up - deep * d[1].filter) * d[1].dilation;
-            at.tap_z = deep * d[0].dilation;
-        }
-
-        /* The first step of a piece of a tile. */
-        CKCI_K_MEMBER void start(const ckci_k_tma_pieces &s)
-        {
-            at = {0, 0, 0, 0, 0, 0, 0, 0};
-            if constexpr (WEIGHT) {
-                at.place = s.row * rows(p) + slab * CKCI_TMA_BOX;
-                if (which) {
-                    const int32_t block = s.column * SLABS_B + slab;
-                    tap = ckci_k_divide(block, p.by_blocks);
-                    at.place = (block - tap * p.blocks) * CKCI_TMA_BOX;
-                    pixel_of_tap();
-                }
-                position(s.from * CKCI_TMA_BOX);
-            } else {
-                if (which == 0 && lies_across(p, 0)) {
-                    at.place = s.row * rows(p) + slab * CKCI_TMA_BOX;
-                } else if (which == 0) {
-                    position(s.row * rows(p));
-                    at.y = layers ? at.x : at.y;
-                } else if (KIND == CKCI_K_TMA_GATHER) {
-                    at.y = s.column * BN + slab * CKCI_TMA_BOX;
-                } else {
-                    at.place = s.column * BN + slab * CKCI_TMA_BOX;
-                    image = s.image;
-                }
-                go(s.from);
-            }
-            count(s);
-        }
-
-        /* bwd_data has taps in the opposite order. */
-        CKCI_K_MEMBER int32_t tap_of_weights() const
-        {
-            return p.turned ? p.taps - 1 - tap : tap;
-        }
-
-        /* BACK: what stands before rows in a corner, if anything does. */
-        CKCI_K_MEMBER int32_t before_rows() const
-        {
-            return p.taps > 1 ? tap_of_weights() : p.images > 1 ? image : at.y;
-        }
-
-        /* To a step. What is left of the last one has channels that there are not. Layers come one after the
-           other: steps that follow each other read lines that do. */
-        CKCI_K_MEMBER void go(int32_t step)
-        {
-            const int32_t one = step * p.subs + sub;
-            int32_t block = ckci_k_divide(one, p.by_all_taps);
-            tap = one - block * p.taps;
-            if (KIND == CKCI_K_TMA_GATHER && p.layers) {
-                tap = ckci_k_divide(one, p.by_blocks);
-                block = one - tap * p.blocks;
-            }
-            if (which == 0 && lies_across(p, 0)) {
-                at.x = block * wide(p);
-            } else if (which == 0) {
-                at.place = block * wide(p);
-                at.x = layers ? tap : at.x;
-                pixel_of_tap();
-            } else if (KIND == CKCI_K_TMA_GATHER) {
-                at.place = block * wide(p);
-                at.x = p.taps > 1 ? tap_of_weights() : at.y;
-            } else {
-                at.y = block * wide(p);
-                at.x = before_rows();
-            }
-        }
-
-        /* To the next one. */
-        CKCI_K_MEMBER void advance(int32_t step)
-        {
-            const ckci_gpu_dim *d = p.conv.dim;
-            if constexpr (WEIGHT) {
-                position(step * CKCI_TMA_BOX);
-                return;
-            }
-            if (p.subs > 1 || (KIND == CKCI_K_TMA_GATHER && p.layers)) {
-                go(step);
-                return;
-            }
-            const bool last = ++tap == p.taps;
-            const int32_t next = last ? +CKCI_TMA_BOX : 0;
-            tap = last ? 0 : tap;
-            if (which == 0 && lies_across(p, 0)) {
-                at.x += next;
-            } else if (which == 0) {
-                at.place += next;
-                at.tap_x += d[2].dilation;
-                if (at.tap_x == d[2].filter * d[2].dilation) {
-                    at.tap_x = 0;
-                    at.tap_y += d[1].dilation;
-                }
-                if (at.tap_y == d[1].filter * d[1].dilation) {
-                    at.tap_y = 0;
-                    at.tap_z += d[0].dilation;
-                }
-                at.tap_z = last ? 0 : at.tap_z;
-            } else if (KIND == CKCI_K_TMA_GATHER) {
-                at.place += next;
-                at.x = p.taps > 1 ? tap_of_weights() : at.x;
-            } else {
-                at.y += next;
-                at.x = before_rows();
-            }
-        }
-    };
-
-    static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m, int32_t which)
+    /* ---- Waves that send. The first boxes are known before barriers have begun. */
+    template <int WHICH, int KIND_OF>
+    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
-        const int32_t lane = (int32_t)threadIdx.x % 32, room = (rows(p) + BN) * 128;
-        sender s(p, which, lane);
+        const int32_t room = (rows(p) + BN) * 128, all = stages(p);
+        unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
+        ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
-        CKCI_K_UNROLL(1)
-        while (piece.next()) {
+        bool some = piece.next();
+        if (some) {
             s.start(piece);
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        while (some) {
             CKCI_K_UNROLL(1)
-            for (int32_t step = piece.from; step < piece.to;) {
-                uint64_t *full = &m.full[group][stage];
+            for (int32_t step = piece.from; step < piece.to; step++) {
                 ckci_k_turns_await(&m.empty[stage], parity);
-                if (lane == 0) {
-                    ckci_k_turns_expect(full, s.bytes);
-                }
-                if (s.slab < s.boxes && s.sub < (WEIGHT ? 1 : p.subs)) {
-                    ckci_k_box_load(p, which, s.kind, m.stages + stage * room + s.place, full, s.at);
-                }
-                if (++stage == stages(p)) {
-                    stage = 0;
-                    parity ^= 1;
-                }
-                s.advance(++step);
+                s.send(to + stage * room, &m.full[group][stage]);
+                const bool last = ++stage == all;
+                stage = last ? 0 : stage;
+                parity ^= last;
             }
             group ^= turns(p);
+            some = piece.next();
+            if (some) {
+                s.start(piece);
+            }
+        }
+    }
+
+    template <int WHICH> static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m, int32_t half)
+    {
+        enum { PIXELS = CKCI_K_BOX_PIXELS, MAY = WHICH == WEIGHT };
+        const int32_t kind = p.box[WHICH].rank + (p.box[WHICH].pixels ? +PIXELS : 0);
+        if (kind == 2) {
+            send_kind<WHICH, 2>(p, m, half);
+        } else if (!WEIGHT && kind == 3) {
+            send_kind<WHICH, WEIGHT ? 2 : 3>(p, m, half);
+        } else if (MAY && kind == PIXELS + 3) {
+            send_kind<WHICH, MAY ? PIXELS + 3 : 2>(p, m, half);
+        } else if (MAY && kind == PIXELS + 4) {
+            send_kind<WHICH, MAY ? PIXELS + 4 : 2>(p, m, half);
+        } else {
+            send_kind<WHICH, MAY ? PIXELS + 5 : 2>(p, m, half);
         }
     }
 
@@ -10192,21 +10344,35 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     const ckci_gpu_tma &p;
     lds &m;
     int32_t group;  /* the same for all of a wave */
+    bool first;     /* its first wave? */
     int32_t part;   /* of a tile that is the group's: 0, where groups take tiles in turns */
     int32_t filled; /* the strip that was filled last */
+    int32_t spot;   /* in a strip, of a thread's eight numbers of 16 of the instruction's columns */
     int32_t stage;
     uint32_t parities; /* of stages' turns, a bit each */
     alignas(16) float sum[MI][NI / 2], row_sum[SLABS_A + SLABS_A % 2][2];
 
-    CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room) : p(args), m(room)
+    CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room, int32_t wave) : p(args), m(room)
     {
-        group = (int32_t)threadIdx.x / 128;
-#if defined(__CUDA_ARCH__)
-        group = __shfl_sync(0xffffffffu, group, 0); /* so that compilers see it */
-#endif
+        group = wave / 4;
+        first = wave % 4 == 0;
         part = turns(p) ? 0 : group;
         filled = stage = 0;
         parities = 0;
+        const int32_t row = turned_strip() ? lane() / 16 * 8 + lane() % 8 : wave % 4 * 16 + lane() % 16;
+        spot = ckci_k_spot<128>(row, turned_strip() ? wave % 4 * 2 + lane() / 8 % 2 : lane() / 16);
+    }
+
+    /* Are rows of strips the instruction's columns? */
+    CKCI_K_MEMBER bool turned_strip() const
+    {
+        return planes() != (TURNED != 0);
+    }
+
+    /* One thread of a group stores boxes. */
+    CKCI_K_MEMBER bool stores() const
+    {
+        return first && ckci_k_elect();
     }
 
     static CKCI_K_MEMBER int32_t lane()
@@ -10282,7 +10448,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     enum { ACROSS_M = TURNED ? ACROSS_B : ACROSS_A, ACROSS_N = TURNED ? ACROSS_A : ACROSS_B };
 
-    /* M, N: which of the instruction's operands lie across. */
+    /* A step that lies in a stage. M, N: which of the instruction's operands lie across. */
     template <class T, int M, int N> CKCI_K_MEMBER void multiply(const layout &left, const layout &right)
     {
         const int32_t second = rows(p) * 128, at = stage * (second + BN * 128);
@@ -10440,7 +10606,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                             const float x = sum[i][j * 32 + k * 4 + high * 2],
                                         y = sum[i][j * 32 + k * 4 + high * 2 + 1];
                             const ckci_k_uint2 before =
-                                more ? *(const ckci_k_uint2 *)two : ckci_k_uint2{0, 0};
+                                WEIGHT && more ? *(const ckci_k_uint2 *)two : ckci_k_uint2{0, 0};
                             const ckci_k_uint2 after = {ckci_k_bits(ckci_k_float(before.x) + x),
                                                         ckci_k_bits(ckci_k_float(before.y) + y)};
                             *(ckci_k_uint2 *)two = after;
@@ -10487,11 +10653,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         const ckci_gpu_target &o = p.conv.o;
         const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
-        const bool along = across() == (TURNED != 0), turn = planes() != (TURNED != 0);
+        const bool along = across() == (TURNED != 0), turn = turned_strip();
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) { /* 16 of the instruction's columns each */
-            const int32_t row = turn ? q * 16 + lane() / 16 * 8 + lane() % 8 : wave * 16 + lane() % 16;
-            const int32_t chunk = turn ? wave * 2 + lane() / 8 % 2 : q * 2 + lane() / 16;
             uint32_t two[4];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
@@ -10505,7 +10669,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 }
                 two[i] = ckci_k_two(o.t.dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
             }
-            put_blocks(m.strip[group][filled] + ckci_k_spot<128>(row, chunk), two, turn);
+            put_blocks(m.strip[group][filled] + (turn ? spot + q * 16 * 128 : spot ^ q * 32), two, turn);
         }
     }
 
@@ -10549,7 +10713,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (p.box[2].rank > 0) {
             const int32_t image = ckci_k_divide(row, p.by_plane), past = (image + 1) * p.plane;
             const bool inside = row + CKCI_TMA_BOX <= past || past == p.conv.rows;
-            if (threadIdx.x % 128 == 0) {
+            if (stores()) {
                 const ckci_k_corner at = {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
                 if (inside) {
                     ckci_k_box_store(p, m.strip[group][filled], at);
@@ -10574,11 +10738,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         const ckci_gpu_target &o = p.conv.o;
         const columns b(p, column_of(s, j));
         const int32_t row = row_of(s, i, j);
-        const bool first = threadIdx.x % 128 == 0;
         if (b.count <= 0 || row >= p.conv.rows) {
             return;
         }
-        if (first) {
+        if (stores()) {
             ckci_k_boxes_read<STRIPS - 1>();
         }
         filled = STRIPS - 1 - filled;
@@ -10597,7 +10760,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             finish_planes(row, b);
         } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
-        } else if (first) {
+        } else if (stores()) {
             const int32_t second = WEIGHT && p.taps > 1                      ? b.tap
                                    : KIND == CKCI_K_TMA_BACK && p.images > 1 ? s.image
                                                                              : row;
@@ -10798,7 +10961,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 }
             }
         }
-        if (threadIdx.x % 128 == 0) {
+        if (stores()) {
             ckci_k_boxes_read<0>();
         }
     }
@@ -10812,41 +10975,47 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    static CKCI_K_MEMBER void run(const ckci_gpu_tma &p, lds &m)
+    /* A wave's lanes begin the barriers of a stage each. */
+    static CKCI_K_MEMBER void begin(const ckci_gpu_tma &p, lds &m)
     {
-        if (threadIdx.x == 0) {
-            CKCI_K_UNROLL(1)
-            for (int32_t i = 0; i < stages(p); i++) {
-                ckci_k_turns_begin(&m.full[0][i], 2);
-                ckci_k_turns_begin(&m.full[1][i], 2);
-                ckci_k_turns_begin(&m.empty[i], turns(p) ? 4 : 8);
-            }
+        const int32_t i = (int32_t)threadIdx.x;
+        if (i < stages(p)) {
+            ckci_k_turns_begin(&m.full[0][i], 4);
+            ckci_k_turns_begin(&m.full[1][i], 4);
+            ckci_k_turns_begin(&m.empty[i], turns(p) ? 4 : 8);
             ckci_k_turns_begun();
         }
-        if (threadIdx.x >= 256 && threadIdx.x % 32 == 0) {
-            const int32_t box = (int32_t)threadIdx.x / 32 - 8;
-            if (box < 3 && p.box[box].rank > 0) {
-                ckci_k_box_known(p, box);
-            }
+    }
+
+    /* The waves that do not multiply; they meet the others once. */
+    static CKCI_K_MEMBER void serve(const ckci_gpu_tma &p, lds &m, int32_t wave)
+    {
+        ckci_k_leave_registers<40>();
+        if (wave < 11 && p.box[wave - 8].rank > 0 && ckci_k_elect()) {
+            ckci_k_box_known(p, wave - 8);
         }
-        __syncthreads();
-        if (threadIdx.x >= 256) {
-            ckci_k_leave_registers<40>();
-            if (threadIdx.x < 320) {
-                int32_t which = (int32_t)threadIdx.x / 32 - 8;
-#if defined(__CUDA_ARCH__)
-                which = __shfl_sync(0xffffffffu, which, 0); /* so that compilers see that it is a wave's */
-#endif
-                send_all(p, m, which);
-            }
-            if (p.cluster > 1) { /* as those that multiply: finish_cluster */
-                ckci_k_cluster_barrier();
-                ckci_k_cluster_barrier();
-            }
+        if (wave % 2 == 0) {
+            send_all<0>(p, m, wave / 2 % 2);
+        } else {
+            send_all<1>(p, m, wave / 2 % 2);
+        }
+        if (p.cluster > 1) { /* as those that multiply: finish_cluster */
+            ckci_k_cluster_barrier();
+            ckci_k_cluster_barrier();
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_tma &p, lds &m)
+    {
+        const int32_t wave = ckci_k_wave_number();
+        if (wave >= 8) {
+            serve(p, m, wave);
             return;
         }
+        begin(p, m);
+        __syncthreads();
         ckci_k_take_registers<232>();
-        ckci_k_tma_tiles tiles(p, m);
+        ckci_k_tma_tiles tiles(p, m, wave);
         if (CKCI_K_BF16(p.conv.a.compute == CKCONV_BF16)) {
             tiles.template multiply_any<ckci_k_bf16>();
         } else {
@@ -12185,6 +12354,10 @@ template <int GFX> struct ckci_k_point_wmma {
 };
 #endif
 
+/* What becomes of sums: they are stored, numbers in LDS come to them (ckci_gpu_conv's as.point.added), and a
+   residual; or any other closed or curved form. */
+enum { CKCI_K_POINT_STORE, CKCI_K_POINT_ADDED, CKCI_K_POINT_RESIDUAL, CKCI_K_POINT_ANY };
+
 /* ---- Weights in LDS, of all units, by blocks of so many threads. */
 template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
     /* Where chunk `chunk` of column `column` lies: rows of `pitch` bytes, a multiple of 128, chunks of each
@@ -12274,39 +12447,32 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
         }
     }
 
+    /* The kernel's form; with D tensors beside `added` that lie as the output but for the residual: any. */
+    static CKCI_K_MEMBER int form(const ckci_gpu_conv &p)
+    {
+        return p.o.form == CKCI_FORM_STORE             ? CKCI_K_POINT_STORE
+               : !p.as.point.added || p.o.residual < 0 ? CKCI_K_POINT_ANY
+               : p.o.residual == 0                     ? CKCI_K_POINT_ADDED
+               : p.as.point.residual                   ? CKCI_K_POINT_RESIDUAL
+                                                       : CKCI_K_POINT_ANY;
+    }
+
     /* The epilogue of N sums that go to memory at `to` together: of neighbouring columns from `column` on
-       (ACROSS: of positions of that one), of which the first that a block has is `column0`. */
-    template <int N, bool ACROSS>
+       (ACROSS: of positions of that one), of which the first that a block has is `column0`; but for a
+       residual and limits where its form is closed. */
+    template <int N, bool ACROSS, int FORM>
     static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, const unsigned char *room, float (&x)[N],
                                      const unsigned char *to, int32_t column, int32_t column0)
     {
-        const ckci_gpu_target &o = p.o;
-        if (o.form == CKCI_FORM_STORE) {
-            return;
-        }
-        if (!p.as.point.added) {
-            ckci_k_epilogue<N>(o, x, to, column);
-            return;
-        }
-        const float *more = (const float *)(room + p.as.point.added) + (column - column0);
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < N; i++) {
-            x[i] = ckci_k_fma(o.alpha, x[i], more[ACROSS ? 0 : i]);
-        }
-        CKCI_K_UNROLL(1)
-        for (int32_t j = 0; j < o.adds; j++) {
-            const ckci_gpu_extra &t = o.d[j];
-            if (t.line == CKCI_LINE_OUTPUT) {
-                const int64_t at = (to - o.t.p) / ckci_k_size(o.t.dtype);
-                float d[N];
-                ckci_k_load_line<N>(t.dtype, t.p + at * ckci_k_size(t.dtype), d);
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < N; i++) {
-                    x[i] = ckci_k_fma(o.beta, d[i], x[i]);
-                }
+        if constexpr (FORM == CKCI_K_POINT_ANY) {
+            ckci_k_epilogue<N>(p.o, x, to, column);
+        } else if constexpr (FORM != CKCI_K_POINT_STORE) {
+            const float *more = (const float *)(room + p.as.point.added) + (column - column0);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < N; i++) {
+                x[i] = ckci_k_fma(p.o.alpha, x[i], more[ACROSS ? 0 : i]);
             }
         }
-        ckci_k_limit_line(o, x);
     }
 
     static CKCI_K_MEMBER void turn(unsigned char *room, int32_t pitch, int32_t column, int32_t pair,
@@ -12433,28 +12599,67 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
             CKCI_K_UNROLL(8)
             for (int t = 0; t < TILES; t++) {
                 U::settle(d[t]);
-                CKCI_K_UNROLL(2)
-                for (int l = 0; l < U::LINES; l++) {
-                    const int32_t row = row0 + t * U::POSITIONS + U::line_position(l),
-                                  column = column0 + U::line_column(l);
-                    alignas(16) float v[8];
-                    U::take(d[t], l, v);
-                    if constexpr (RESIDUAL) {
+                if constexpr (RESIDUAL) {
+                    CKCI_K_UNROLL(2)
+                    for (int l = 0; l < U::LINES; l++) {
                         const bool last = column0 + 32 >= p.columns;
-                        finish(p, m, v, more.v[t][l], column);
+                        alignas(16) float v[8];
+                        U::take(d[t], l, v);
+                        finish(p, m, v, more.v[t][l], column0 + U::line_column(l));
                         more.load(p, t, l, last ? row0 + p.workers * (TILES * U::POSITIONS) : row0,
                                   last ? 0 : column0 + 32);
-                    }
-                    if (row < p.rows && column < p.columns) {
-                        const int64_t at = row * p.o.t.stride[5] + column;
-                        unsigned char *to = p.o.t.p + ckci_k_size(p.o.t.dtype) * at;
-                        if constexpr (!RESIDUAL) {
-                            held::template finish<8, false>(p, m.weights, v, to, column, 0);
-                        }
-                        ckci_k_store8(p.o.t.dtype, to, v);
+                        store<CKCI_K_POINT_RESIDUAL>(p, m, v, t, l, row0, column0);
                     }
                 }
             }
+            if constexpr (!RESIDUAL) {
+                switch (held::form(p)) {
+                case CKCI_K_POINT_STORE:
+                    store_lines<CKCI_K_POINT_STORE>(p, m, d, row0, column0);
+                    break;
+                case CKCI_K_POINT_ADDED:
+                    store_lines<CKCI_K_POINT_ADDED>(p, m, d, row0, column0);
+                    break;
+                default:
+                    store_lines<CKCI_K_POINT_ANY>(p, m, d, row0, column0);
+                }
+            }
+        }
+    }
+
+    /* Without a residual that is loaded ahead. */
+    template <int FORM>
+    static CKCI_K_MEMBER void store_lines(const ckci_gpu_conv &p, const lds &m,
+                                          const typename U::sums (&d)[TILES], int32_t row0, int32_t column0)
+    {
+        CKCI_K_UNROLL(8)
+        for (int t = 0; t < TILES; t++) {
+            CKCI_K_UNROLL(2)
+            for (int l = 0; l < U::LINES; l++) {
+                alignas(16) float v[8];
+                U::take(d[t], l, v);
+                store<FORM>(p, m, v, t, l, row0, column0);
+            }
+        }
+    }
+
+    /* Line l of product t to memory. */
+    template <int FORM>
+    static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const lds &m, float (&v)[8], int t, int l,
+                                    int32_t row0, int32_t column0)
+    {
+        const int32_t row = row0 + t * U::POSITIONS + U::line_position(l),
+                      column = column0 + U::line_column(l);
+        if (row < p.rows && column < p.columns) {
+            const int64_t at = row * p.o.t.stride[5] + column;
+            unsigned char *to = p.o.t.p + ckci_k_size(p.o.t.dtype) * at;
+            if constexpr (FORM != CKCI_K_POINT_RESIDUAL) {
+                held::template finish<8, false, FORM>(p, m.weights, v, to, column, 0);
+            }
+            if constexpr (FORM == CKCI_K_POINT_ADDED) {
+                ckci_k_limit_line(p.o, v);
+            }
+            ckci_k_store8(p.o.t.dtype, to, v);
         }
     }
 
@@ -12692,12 +12897,52 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
                    (image * o.t.stride[0] + 4 * (row - image * p.as.point.fours) + column * o.t.stride[5]);
     }
 
-    /* Lines l, ... of all four products, TWO of them: eight columns of positions that lie side by side. */
-    template <int TWO>
+    /* The residual's positions come to those of a column, which go to `to`. */
+    template <int N>
+    static CKCI_K_MEMBER void add_residual(const ckci_gpu_conv &p, float (&x)[N], const unsigned char *to)
+    {
+        const unsigned char *from = ckci_k_global(p.o.d[p.as.point.residual - 1].p + (to - p.o.t.p));
+        uint32_t words[N / 2];
+        if constexpr (N == 8) {
+            const ckci_k_uint4 v = *(const ckci_k_uint4 *)from;
+            words[0] = v.x;
+            words[1] = v.y;
+            words[2] = v.z;
+            words[3] = v.w;
+        } else {
+            const ckci_k_uint2 v = *(const ckci_k_uint2 *)from;
+            words[0] = v.x;
+            words[1] = v.y;
+        }
+        ckci_k_add_residual(p.o, x, p.o.t.dtype, words);
+    }
+
+    /* Positions of a column to memory. */
+    template <int N, int FORM>
+    static CKCI_K_MEMBER void store_column(const ckci_gpu_conv &p, const lds &m, float (&x)[N],
+                                           unsigned char *to, int32_t column, int32_t column0)
+    {
+        held::template finish<N, true, FORM>(p, m.weights, x, to, column, column0);
+        if constexpr (FORM == CKCI_K_POINT_RESIDUAL) {
+            add_residual(p, x, to);
+        }
+        if constexpr (FORM == CKCI_K_POINT_ADDED || FORM == CKCI_K_POINT_RESIDUAL) {
+            ckci_k_limit_line(p.o, x);
+        }
+        if constexpr (N == 8) {
+            ckci_k_store8(p.o.t.dtype, to, x);
+        } else {
+            ckci_k_store4(p.o.t.dtype, to, *(const ckci_k_uint4 *)x);
+        }
+    }
+
+    /* Lines l, ... of all four products, TWO of them: eight columns of positions that lie side by side. Those
+       of any form go through the same instructions, one after the other. */
+    template <int TWO, int FORM>
     static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
                                     int l, int32_t row, int32_t column, int32_t column0)
     {
-        enum { N = 4 * TWO };
+        enum { N = 4 * TWO, ANY = FORM == CKCI_K_POINT_ANY };
         float v[N][8];
         CKCI_K_UNROLL(8)
         for (int j = 0; j < N; j++) {
@@ -12709,37 +12954,68 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
         const ckci_gpu_target &o = p.o;
         unsigned char *to = place(p, row, column);
         const int64_t step = ckci_k_size(o.t.dtype) * o.t.stride[5];
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            if (column + i < p.columns) {
+        if constexpr (ANY) {
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < 8 && column + i < p.columns; i++) {
                 alignas(16) float x[N];
                 CKCI_K_UNROLL(8)
                 for (int j = 0; j < N; j++) {
-                    x[j] = v[j][i];
+                    x[j] = v[j][0];
+                    CKCI_K_UNROLL(8)
+                    for (int k = 0; k < 7; k++) {
+                        v[j][k] = v[j][k + 1];
+                    }
                 }
-                held::template finish<N, true>(p, m.weights, x, to + i * step, column + i, column0);
-                if constexpr (TWO == 2) {
-                    ckci_k_store8(o.t.dtype, to + i * step, x);
-                } else {
-                    ckci_k_store4(o.t.dtype, to + i * step, *(const ckci_k_uint4 *)x);
+                store_column<N, FORM>(p, m, x, to + i * step, column + i, column0);
+            }
+        } else {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                if (column + i < p.columns) {
+                    alignas(16) float x[N];
+                    CKCI_K_UNROLL(8)
+                    for (int j = 0; j < N; j++) {
+                        x[j] = v[j][i];
+                    }
+                    store_column<N, FORM>(p, m, x, to + i * step, column + i, column0);
                 }
             }
+        }
+    }
+
+    template <int FORM>
+    static CKCI_K_MEMBER void store_form(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
+                                         int32_t row0, int32_t column, int32_t column0)
+    {
+        if constexpr (U::NVIDIA) {
+            if (p.as.point.eights) {
+                store<2, FORM>(p, m, d, 0, row0 + four_of(U::line_position(0)), column + U::line_column(0),
+                               column0);
+                return;
+            }
+        }
+        CKCI_K_UNROLL(2)
+        for (int l = 0; l < U::LINES; l++) {
+            store<1, FORM>(p, m, d, l, row0 + four_of(U::line_position(l)), column + U::line_column(l),
+                           column0);
         }
     }
 
     static CKCI_K_MEMBER void store_all(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
                                         int32_t row0, int32_t column, int32_t column0)
     {
-        if constexpr (U::NVIDIA) {
-            if (p.as.point.eights) {
-                store<2>(p, m, d, 0, row0 + four_of(U::line_position(0)), column + U::line_column(0),
-                         column0);
-                return;
-            }
-        }
-        CKCI_K_UNROLL(2)
-        for (int l = 0; l < U::LINES; l++) {
-            store<1>(p, m, d, l, row0 + four_of(U::line_position(l)), column + U::line_column(l), column0);
+        switch (held::form(p)) {
+        case CKCI_K_POINT_STORE:
+            store_form<CKCI_K_POINT_STORE>(p, m, d, row0, column, column0);
+            break;
+        case CKCI_K_POINT_ADDED:
+            store_form<CKCI_K_POINT_ADDED>(p, m, d, row0, column, column0);
+            break;
+        case CKCI_K_POINT_RESIDUAL:
+            store_form<CKCI_K_POINT_RESIDUAL>(p, m, d, row0, column, column0);
+            break;
+        default:
+            store_form<CKCI_K_POINT_ANY>(p, m, d, row0, column, column0);
         }
     }
 

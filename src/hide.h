@@ -60,6 +60,8 @@
 #undef ASK
 #pragma push_macro("ASYNC")
 #undef ASYNC
+#pragma push_macro("AXES")
+#undef AXES
 #pragma push_macro("B")
 #undef B
 #pragma push_macro("B200")
@@ -104,6 +106,8 @@
 #undef BN
 #pragma push_macro("BOTH")
 #undef BOTH
+#pragma push_macro("BOXES")
+#undef BOXES
 #pragma push_macro("BOXES_A")
 #undef BOXES_A
 #pragma push_macro("BOXES_B")
@@ -252,6 +256,8 @@
 #undef GAMMA
 #pragma push_macro("GAP")
 #undef GAP
+#pragma push_macro("GATHER")
+#undef GATHER
 #pragma push_macro("GATHER_DEPTH_")
 #undef GATHER_DEPTH_
 #pragma push_macro("GATHER_F32")
@@ -338,6 +344,8 @@
 #undef KEPT
 #pragma push_macro("KIND")
 #undef KIND
+#pragma push_macro("KIND_OF")
+#undef KIND_OF
 #pragma push_macro("KT")
 #undef KT
 #pragma push_macro("L")
@@ -382,6 +390,8 @@
 #undef M
 #pragma push_macro("M1")
 #undef M1
+#pragma push_macro("MAY")
+#undef MAY
 #pragma push_macro("MERGE")
 #undef MERGE
 #pragma push_macro("MFMA")
@@ -662,6 +672,8 @@
 #undef T
 #pragma push_macro("TANH")
 #undef TANH
+#pragma push_macro("TAPPED")
+#undef TAPPED
 #pragma push_macro("TAPS")
 #undef TAPS
 #pragma push_macro("TASKS")
@@ -752,10 +764,14 @@
 #undef WGMMA
 #pragma push_macro("WHERE")
 #undef WHERE
+#pragma push_macro("WHICH")
+#undef WHICH
 #pragma push_macro("WHOLE")
 #undef WHOLE
 #pragma push_macro("WIDE")
 #undef WIDE
+#pragma push_macro("WIDTH")
+#undef WIDTH
 #pragma push_macro("WINDOW")
 #undef WINDOW
 #pragma push_macro("WM")

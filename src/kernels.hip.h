@@ -114,6 +114,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/matrix/near_weight.h"
 #include "kernels/matrix/by_unit.h"
 #include "kernels/boxes.h"
+#include "kernels/matrix/tma_send.h"
 #include "kernels/matrix/tma.h"
 #include "kernels/matrix/stem.h"
 #include "kernels/matrix/stem_weight.h"

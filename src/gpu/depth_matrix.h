@@ -115,10 +115,10 @@ CKCI_FN ckconv_status ckci_depth_box_start(const ckci_conv *p, const ckconv_devi
     }
     const ckci_gpu_dim *z = &k->dim[0], *y = &k->dim[1], *x = &k->dim[2];
     int fits = ckci_matrix_family(device) != 0 && device->lds_bytes >= CKCI_DEPTH_BOX_BYTES &&
-               (k->a.dtype == CKCONV_F16 || k->a.dtype == CKCONV_BF16) &&
-               k->b.dtype == k->a.dtype && (weight || !k->full) && z->filter == 1 && z->stride == 1 &&
-               z->pad == 0 && z->length == z->read_len && x->stride == 1 && y->stride == 1 &&
-               x->dilation == 1 && y->dilation == 1;
+               (k->a.dtype == CKCONV_F16 || k->a.dtype == CKCONV_BF16) && k->b.dtype == k->a.dtype &&
+               (weight || !k->full) && z->filter == 1 && z->stride == 1 && z->pad == 0 &&
+               z->length == z->read_len && x->stride == 1 && y->stride == 1 && x->dilation == 1 &&
+               y->dilation == 1;
     fits = fits && (!x->gather_back || (x->pad < x->filter && y->pad < y->filter));
     const ckci_tensor *t[3] = {&k->a, &k->b, &k->o.t};
     int64_t positions = 1;
@@ -143,14 +143,18 @@ CKCI_FN double ckci_depth_box_cost(const ckci_conv *p, const ckconv_device *devi
     const int32_t f = k->dim[2].filter, taps = f * k->dim[1].filter;
     int64_t length = k->dim[2].length, vec = ckci_min(k->box.b.vec, k->box.t.vec);
     int shorter =
-        f == 7 && taps == 49 && (vec == 16 ? length < 48 && k->dim[1].length >= 8 : length < 32 || vec < 8);
+        f == 7 && taps == 49 &&
+        (vec == 16 ? (length < 24 || (length > 32 && length < 48)) && (k->dim[1].length >= 8 || length < 16)
+                   : length < 32 || vec < 8);
     /* tiles are 64 wide (channels last 80 x 80 242 us, walks 200; 64 x 64 177, 166; 61 x 61 178, 244) */
     shorter = shorter || (f == 7 && taps == 49 && k->a.stride[0] == 1 && length >= 64 && length % 64 < 48 &&
                           k->dim[1].length >= 8);
     int better = p->op == CKCONV_BWD_WEIGHT ? (k->box.fold ? f >= 16 : taps >= 49 && !shorter)
                  : k->box.fold              ? f >= 16 && k->box.b.vec != 16
                                             : taps >= 100;
-    return ckci_depth_cost(p, device, 1.5) * (better ? 0.5 : 3);
+    /* a tile is 32 wide (channels last 28 x 28 75 us, walks 86; 14 x 14 71, 63; 7 x 7 81, others 53; H200) */
+    const double less = shorter && length < 16 ? 16. / (double)ckci_max(length, 1) : 1;
+    return ckci_depth_cost(p, device, 1.5) * (better ? 0.5 : 3) * less;
 }
 
 /* No tile fits LDS, or one needs more. */

@@ -612,7 +612,7 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
-    const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .06 * rates.bytes;
+    const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .09 * rates.bytes;
     const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.15;
     const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
     if (m->tile->rows < 256 || m->tile->columns < 128 || share <= 1) { /* 1: a group would have none */
@@ -758,6 +758,11 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         once = (m->l.a.conv.stream ? 1300 : 3800) * rates.round + area * .038 * rates.bytes;
         first =
             1500 * rates.round; /* until threads have copied, beside tiles of the TMA (H200, 102 layers) */
+    } else if (ckci_matrix_groups(device, m)) { /* the same; waves that multiply alone (57 layers) */
+        first = (ckci_matrix_grouped(device, m) ? 1000 : 3500) * rates.round;
+    }
+    if (!amd && op != CKCONV_BWD_WEIGHT && !m->l.a.conv.o_vec) { /* one by one (H200, heads of 21 and 255) */
+        once += size * .5 * rates.bytes;
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);

@@ -169,6 +169,8 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     k->workers = (int32_t)(blocks * waves);
     l->grid = blocks * parts;
     k->as.point.added = ckci_point_added(&k->o, width * pitch, width, lds);
+    k->as.point.residual =
+        k->as.point.added && k->o.residual > 0 && ckci_size(o->dtype) == 2 ? k->o.residual : 0;
     l->lds = nvidia ? (int32_t)(width * (pitch + 4)) : 0;
     const double bytes =
         4 * (double)k->rows * ((double)k->red * 2 + (double)k->columns * (double)ckci_size(o->dtype));

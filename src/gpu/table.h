@@ -37,15 +37,15 @@
    reduction, where boxes are of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
     M(X, 128, 256, 1, 2, .84, .95, .89, .95)                                                                 \
-    M(X, 256, 128, 2, 3, .94, .95, .93, 1.09)                                                                \
-    M(X, 128, 128, 3, 4, 1.04, 1.15, 1.11, 1.19)                                                             \
-    M(X, 256, 64, 1, 2, 1.06, 1.25, 1.1, 1.25)
+    M(X, 256, 128, 2, 3, .94, .84, .93, 1)                                                                   \
+    M(X, 128, 128, 3, 4, 1.04, 1.1, 1.08, 1.12)                                                              \
+    M(X, 256, 64, 1, 2, 1.06, 1.2, 1.08, 1.2)
 
 /* and bwd_weight's, with one kernel (with 64 channels: reckoned from what a step reads of LDS) */
 #define CKCI_TMA_WEIGHT_TILES(M, X)                                                                          \
-    M(X, 128, 256, 3, 1.02, 1.05)                                                                            \
-    M(X, 128, 128, 1, 1.2, 1.8)                                                                              \
-    M(X, 64, 256, 4, 1.3, 1.4)
+    M(X, 128, 256, 3, 1.05, 1.02)                                                                            \
+    M(X, 128, 128, 1, 1.08, 1.6)                                                                             \
+    M(X, 64, 256, 4, 1.24, 1.18)
 
 /* fwd and bwd_data, of MFMA alone: rows, columns, part; on CDNA 4 with a second kernel, which reads weights
    across */

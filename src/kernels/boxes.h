@@ -15,6 +15,30 @@ CKCI_K_FN uint32_t ckci_k_lds_address(const void *p)
 }
 #endif
 
+/* A wave's number in its block, as what compilers know to be the same for its lanes. */
+CKCI_K_FN int32_t ckci_k_wave_number()
+{
+    int32_t wave = (int32_t)threadIdx.x / 32;
+#if defined(__CUDA_ARCH__)
+    wave = __shfl_sync(0xffffffffu, wave, 0);
+#endif
+    return wave;
+}
+
+/* One of a wave's lanes, always the same one; by this instruction, as compilers then know that a thread is
+   alone: others that send or store boxes would each have them converted for its wave, which takes as long as
+   to send several. */
+CKCI_K_FN bool ckci_k_elect()
+{
+#if defined(__CUDA_ARCH__)
+    uint32_t elected;
+    asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(elected));
+    return elected != 0;
+#else
+    return threadIdx.x % 32 == 0;
+#endif
+}
+
 /* A turn of the barrier ends when so many have arrived, and as many bytes came as were expected; turns are
    told apart by their parity. One thread begins barriers, then the block meets. */
 CKCI_K_FN void ckci_k_turns_begin(uint64_t *barrier, int32_t arrivals)
@@ -54,8 +78,8 @@ CKCI_K_FN void ckci_k_turns_expect(uint64_t *barrier, int32_t bytes)
 #endif
 }
 
-/* Until the turn of that parity has ended; all of a wave, which is together again after it. */
-CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
+/* Until the turn of that parity has ended; a thread of its own. */
+CKCI_K_FN void ckci_k_turn_await(uint64_t *barrier, uint32_t parity)
 {
 #if defined(CKCI_SIMULATOR)
     sim_turns_await(barrier, parity);
@@ -64,6 +88,14 @@ CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
                  "@!p bra TRY;\n}" ::"r"(ckci_k_lds_address(barrier)),
                  "r"(parity)
                  : "memory");
+#endif
+}
+
+/* And all of a wave, which is together again after it. */
+CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
+{
+    ckci_k_turn_await(barrier, parity);
+#if defined(__CUDA_ARCH__)
     __syncwarp();
 #endif
 }
@@ -90,16 +122,17 @@ struct ckci_k_corner {
     int32_t tap_x, tap_y, tap_z;
 };
 
-/* Brings a box of the first or second operand into LDS. kind: its rank, more by so much if its rows
+/* Brings a box of the first or second operand into LDS. KIND: its rank, more by so much if its rows
    are pixels. */
 enum { CKCI_K_BOX_PIXELS = 8 };
-CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kind, unsigned char *to,
-                               uint64_t *barrier, const ckci_k_corner &c)
+template <int KIND>
+CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned char *to, uint64_t *barrier,
+                               const ckci_k_corner &c)
 {
 #if defined(CKCI_SIMULATOR)
     const ckci_gpu_box &b = p.box[which];
-    if (kind != b.rank + b.pixels * CKCI_K_BOX_PIXELS) {
-        sim_die("a box of kind %d is sent for as %d", b.rank + b.pixels * CKCI_K_BOX_PIXELS, kind);
+    if (KIND != b.rank + b.pixels * CKCI_K_BOX_PIXELS) {
+        sim_die("a box of kind %d is sent for as %d", b.rank + b.pixels * CKCI_K_BOX_PIXELS, KIND);
     }
     int64_t at[3] = {c.x, c.y, c.z}, n = c.n;
     const int axes = b.rank - 2;
@@ -137,22 +170,17 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, int32_t kin
                  "l"(which ? p.map[1] : p.map[0]), "r"(ckci_k_lds_address(barrier)), "r"(c.place),           \
                  __VA_ARGS__                                                                                 \
                  : "memory")
-    switch (kind) {
-    case 2:
+    if constexpr (KIND == 2) {
         CKCI_K_TMA_LOAD("2d.shared::cluster.global.tile", "%3, %4", "", "r"(c.x));
-        break;
-    case 3:
+    } else if constexpr (KIND == 3) {
         CKCI_K_TMA_LOAD("3d.shared::cluster.global.tile", "%3, %4, %5", "", "r"(c.x), "r"(c.y));
-        break;
-    case CKCI_K_BOX_PIXELS + 3:
+    } else if constexpr (KIND == CKCI_K_BOX_PIXELS + 3) {
         CKCI_K_TMA_LOAD("3d.shared::cluster.global.im2col", "%3, %4, %5", ", {%6}", "r"(c.x), "r"(c.n),
                         "h"((uint16_t)c.tap_x));
-        break;
-    case CKCI_K_BOX_PIXELS + 4:
+    } else if constexpr (KIND == CKCI_K_BOX_PIXELS + 4) {
         CKCI_K_TMA_LOAD("4d.shared::cluster.global.im2col", "%3, %4, %5, %6", ", {%7, %8}", "r"(c.x),
                         "r"(c.y), "r"(c.n), "h"((uint16_t)c.tap_x), "h"((uint16_t)c.tap_y));
-        break;
-    default:
+    } else {
         CKCI_K_TMA_LOAD("5d.shared::cluster.global.im2col", "%3, %4, %5, %6, %7", ", {%8, %9, %10}", "r"(c.x),
                         "r"(c.y), "r"(c.z), "r"(c.n), "h"((uint16_t)c.tap_x), "h"((uint16_t)c.tap_y),
                         "h"((uint16_t)c.tap_z));

@@ -190,12 +190,52 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
                    (image * o.t.stride[0] + 4 * (row - image * p.as.point.fours) + column * o.t.stride[5]);
     }
 
-    /* Lines l, ... of all four products, TWO of them: eight columns of positions that lie side by side. */
-    template <int TWO>
+    /* The residual's positions come to those of a column, which go to `to`. */
+    template <int N>
+    static CKCI_K_MEMBER void add_residual(const ckci_gpu_conv &p, float (&x)[N], const unsigned char *to)
+    {
+        const unsigned char *from = ckci_k_global(p.o.d[p.as.point.residual - 1].p + (to - p.o.t.p));
+        uint32_t words[N / 2];
+        if constexpr (N == 8) {
+            const ckci_k_uint4 v = *(const ckci_k_uint4 *)from;
+            words[0] = v.x;
+            words[1] = v.y;
+            words[2] = v.z;
+            words[3] = v.w;
+        } else {
+            const ckci_k_uint2 v = *(const ckci_k_uint2 *)from;
+            words[0] = v.x;
+            words[1] = v.y;
+        }
+        ckci_k_add_residual(p.o, x, p.o.t.dtype, words);
+    }
+
+    /* Positions of a column to memory. */
+    template <int N, int FORM>
+    static CKCI_K_MEMBER void store_column(const ckci_gpu_conv &p, const lds &m, float (&x)[N],
+                                           unsigned char *to, int32_t column, int32_t column0)
+    {
+        held::template finish<N, true, FORM>(p, m.weights, x, to, column, column0);
+        if constexpr (FORM == CKCI_K_POINT_RESIDUAL) {
+            add_residual(p, x, to);
+        }
+        if constexpr (FORM == CKCI_K_POINT_ADDED || FORM == CKCI_K_POINT_RESIDUAL) {
+            ckci_k_limit_line(p.o, x);
+        }
+        if constexpr (N == 8) {
+            ckci_k_store8(p.o.t.dtype, to, x);
+        } else {
+            ckci_k_store4(p.o.t.dtype, to, *(const ckci_k_uint4 *)x);
+        }
+    }
+
+    /* Lines l, ... of all four products, TWO of them: eight columns of positions that lie side by side. Those
+       of any form go through the same instructions, one after the other. */
+    template <int TWO, int FORM>
     static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
                                     int l, int32_t row, int32_t column, int32_t column0)
     {
-        enum { N = 4 * TWO };
+        enum { N = 4 * TWO, ANY = FORM == CKCI_K_POINT_ANY };
         float v[N][8];
         CKCI_K_UNROLL(8)
         for (int j = 0; j < N; j++) {
@@ -207,37 +247,68 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
         const ckci_gpu_target &o = p.o;
         unsigned char *to = place(p, row, column);
         const int64_t step = ckci_k_size(o.t.dtype) * o.t.stride[5];
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            if (column + i < p.columns) {
+        if constexpr (ANY) {
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < 8 && column + i < p.columns; i++) {
                 alignas(16) float x[N];
                 CKCI_K_UNROLL(8)
                 for (int j = 0; j < N; j++) {
-                    x[j] = v[j][i];
+                    x[j] = v[j][0];
+                    CKCI_K_UNROLL(8)
+                    for (int k = 0; k < 7; k++) {
+                        v[j][k] = v[j][k + 1];
+                    }
                 }
-                held::template finish<N, true>(p, m.weights, x, to + i * step, column + i, column0);
-                if constexpr (TWO == 2) {
-                    ckci_k_store8(o.t.dtype, to + i * step, x);
-                } else {
-                    ckci_k_store4(o.t.dtype, to + i * step, *(const ckci_k_uint4 *)x);
+                store_column<N, FORM>(p, m, x, to + i * step, column + i, column0);
+            }
+        } else {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                if (column + i < p.columns) {
+                    alignas(16) float x[N];
+                    CKCI_K_UNROLL(8)
+                    for (int j = 0; j < N; j++) {
+                        x[j] = v[j][i];
+                    }
+                    store_column<N, FORM>(p, m, x, to + i * step, column + i, column0);
                 }
             }
+        }
+    }
+
+    template <int FORM>
+    static CKCI_K_MEMBER void store_form(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
+                                         int32_t row0, int32_t column, int32_t column0)
+    {
+        if constexpr (U::NVIDIA) {
+            if (p.as.point.eights) {
+                store<2, FORM>(p, m, d, 0, row0 + four_of(U::line_position(0)), column + U::line_column(0),
+                               column0);
+                return;
+            }
+        }
+        CKCI_K_UNROLL(2)
+        for (int l = 0; l < U::LINES; l++) {
+            store<1, FORM>(p, m, d, l, row0 + four_of(U::line_position(l)), column + U::line_column(l),
+                           column0);
         }
     }
 
     static CKCI_K_MEMBER void store_all(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
                                         int32_t row0, int32_t column, int32_t column0)
     {
-        if constexpr (U::NVIDIA) {
-            if (p.as.point.eights) {
-                store<2>(p, m, d, 0, row0 + four_of(U::line_position(0)), column + U::line_column(0),
-                         column0);
-                return;
-            }
-        }
-        CKCI_K_UNROLL(2)
-        for (int l = 0; l < U::LINES; l++) {
-            store<1>(p, m, d, l, row0 + four_of(U::line_position(l)), column + U::line_column(l), column0);
+        switch (held::form(p)) {
+        case CKCI_K_POINT_STORE:
+            store_form<CKCI_K_POINT_STORE>(p, m, d, row0, column, column0);
+            break;
+        case CKCI_K_POINT_ADDED:
+            store_form<CKCI_K_POINT_ADDED>(p, m, d, row0, column, column0);
+            break;
+        case CKCI_K_POINT_RESIDUAL:
+            store_form<CKCI_K_POINT_RESIDUAL>(p, m, d, row0, column, column0);
+            break;
+        default:
+            store_form<CKCI_K_POINT_ANY>(p, m, d, row0, column, column0);
         }
     }
 

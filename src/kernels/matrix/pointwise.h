@@ -263,6 +263,10 @@ template <int GFX> struct ckci_k_point_wmma {
 };
 #endif
 
+/* What becomes of sums: they are stored, numbers in LDS come to them (ckci_gpu_conv's as.point.added), and a
+   residual; or any other closed or curved form. */
+enum { CKCI_K_POINT_STORE, CKCI_K_POINT_ADDED, CKCI_K_POINT_RESIDUAL, CKCI_K_POINT_ANY };
+
 /* ---- Weights in LDS, of all units, by blocks of so many threads. */
 template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
     /* Where chunk `chunk` of column `column` lies: rows of `pitch` bytes, a multiple of 128, chunks of each
@@ -352,39 +356,32 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
         }
     }
 
+    /* The kernel's form; with D tensors beside `added` that lie as the output but for the residual: any. */
+    static CKCI_K_MEMBER int form(const ckci_gpu_conv &p)
+    {
+        return p.o.form == CKCI_FORM_STORE             ? CKCI_K_POINT_STORE
+               : !p.as.point.added || p.o.residual < 0 ? CKCI_K_POINT_ANY
+               : p.o.residual == 0                     ? CKCI_K_POINT_ADDED
+               : p.as.point.residual                   ? CKCI_K_POINT_RESIDUAL
+                                                       : CKCI_K_POINT_ANY;
+    }
+
     /* The epilogue of N sums that go to memory at `to` together: of neighbouring columns from `column` on
-       (ACROSS: of positions of that one), of which the first that a block has is `column0`. */
-    template <int N, bool ACROSS>
+       (ACROSS: of positions of that one), of which the first that a block has is `column0`; but for a
+       residual and limits where its form is closed. */
+    template <int N, bool ACROSS, int FORM>
     static CKCI_K_MEMBER void finish(const ckci_gpu_conv &p, const unsigned char *room, float (&x)[N],
                                      const unsigned char *to, int32_t column, int32_t column0)
     {
-        const ckci_gpu_target &o = p.o;
-        if (o.form == CKCI_FORM_STORE) {
-            return;
-        }
-        if (!p.as.point.added) {
-            ckci_k_epilogue<N>(o, x, to, column);
-            return;
-        }
-        const float *more = (const float *)(room + p.as.point.added) + (column - column0);
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < N; i++) {
-            x[i] = ckci_k_fma(o.alpha, x[i], more[ACROSS ? 0 : i]);
-        }
-        CKCI_K_UNROLL(1)
-        for (int32_t j = 0; j < o.adds; j++) {
-            const ckci_gpu_extra &t = o.d[j];
-            if (t.line == CKCI_LINE_OUTPUT) {
-                const int64_t at = (to - o.t.p) / ckci_k_size(o.t.dtype);
-                float d[N];
-                ckci_k_load_line<N>(t.dtype, t.p + at * ckci_k_size(t.dtype), d);
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < N; i++) {
-                    x[i] = ckci_k_fma(o.beta, d[i], x[i]);
-                }
+        if constexpr (FORM == CKCI_K_POINT_ANY) {
+            ckci_k_epilogue<N>(p.o, x, to, column);
+        } else if constexpr (FORM != CKCI_K_POINT_STORE) {
+            const float *more = (const float *)(room + p.as.point.added) + (column - column0);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < N; i++) {
+                x[i] = ckci_k_fma(p.o.alpha, x[i], more[ACROSS ? 0 : i]);
             }
         }
-        ckci_k_limit_line(o, x);
     }
 
     static CKCI_K_MEMBER void turn(unsigned char *room, int32_t pitch, int32_t column, int32_t pair,
@@ -511,28 +508,67 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
             CKCI_K_UNROLL(8)
             for (int t = 0; t < TILES; t++) {
                 U::settle(d[t]);
-                CKCI_K_UNROLL(2)
-                for (int l = 0; l < U::LINES; l++) {
-                    const int32_t row = row0 + t * U::POSITIONS + U::line_position(l),
-                                  column = column0 + U::line_column(l);
-                    alignas(16) float v[8];
-                    U::take(d[t], l, v);
-                    if constexpr (RESIDUAL) {
+                if constexpr (RESIDUAL) {
+                    CKCI_K_UNROLL(2)
+                    for (int l = 0; l < U::LINES; l++) {
                         const bool last = column0 + 32 >= p.columns;
-                        finish(p, m, v, more.v[t][l], column);
+                        alignas(16) float v[8];
+                        U::take(d[t], l, v);
+                        finish(p, m, v, more.v[t][l], column0 + U::line_column(l));
                         more.load(p, t, l, last ? row0 + p.workers * (TILES * U::POSITIONS) : row0,
                                   last ? 0 : column0 + 32);
-                    }
-                    if (row < p.rows && column < p.columns) {
-                        const int64_t at = row * p.o.t.stride[5] + column;
-                        unsigned char *to = p.o.t.p + ckci_k_size(p.o.t.dtype) * at;
-                        if constexpr (!RESIDUAL) {
-                            held::template finish<8, false>(p, m.weights, v, to, column, 0);
-                        }
-                        ckci_k_store8(p.o.t.dtype, to, v);
+                        store<CKCI_K_POINT_RESIDUAL>(p, m, v, t, l, row0, column0);
                     }
                 }
             }
+            if constexpr (!RESIDUAL) {
+                switch (held::form(p)) {
+                case CKCI_K_POINT_STORE:
+                    store_lines<CKCI_K_POINT_STORE>(p, m, d, row0, column0);
+                    break;
+                case CKCI_K_POINT_ADDED:
+                    store_lines<CKCI_K_POINT_ADDED>(p, m, d, row0, column0);
+                    break;
+                default:
+                    store_lines<CKCI_K_POINT_ANY>(p, m, d, row0, column0);
+                }
+            }
+        }
+    }
+
+    /* Without a residual that is loaded ahead. */
+    template <int FORM>
+    static CKCI_K_MEMBER void store_lines(const ckci_gpu_conv &p, const lds &m,
+                                          const typename U::sums (&d)[TILES], int32_t row0, int32_t column0)
+    {
+        CKCI_K_UNROLL(8)
+        for (int t = 0; t < TILES; t++) {
+            CKCI_K_UNROLL(2)
+            for (int l = 0; l < U::LINES; l++) {
+                alignas(16) float v[8];
+                U::take(d[t], l, v);
+                store<FORM>(p, m, v, t, l, row0, column0);
+            }
+        }
+    }
+
+    /* Line l of product t to memory. */
+    template <int FORM>
+    static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const lds &m, float (&v)[8], int t, int l,
+                                    int32_t row0, int32_t column0)
+    {
+        const int32_t row = row0 + t * U::POSITIONS + U::line_position(l),
+                      column = column0 + U::line_column(l);
+        if (row < p.rows && column < p.columns) {
+            const int64_t at = row * p.o.t.stride[5] + column;
+            unsigned char *to = p.o.t.p + ckci_k_size(p.o.t.dtype) * at;
+            if constexpr (FORM != CKCI_K_POINT_RESIDUAL) {
+                held::template finish<8, false, FORM>(p, m.weights, v, to, column, 0);
+            }
+            if constexpr (FORM == CKCI_K_POINT_ADDED) {
+                ckci_k_limit_line(p.o, v);
+            }
+            ckci_k_store8(p.o.t.dtype, to, v);
         }
     }
 

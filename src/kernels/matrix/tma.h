@@ -21,91 +21,17 @@
   taps are images, and 64 places of the reduction are positions of one of them (ckci_image_weights).
 */
 #pragma once
-#include "kernels/boxes.h"
+#include "kernels/matrix/tma_send.h"
 #include "kernels/matrix/weight.h"
 
 enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
 
 #if defined(CKCI_K_WGMMA)
-/* What a block has of tiles, one piece after the other: whole tiles of part `part`, and a share of the steps
-   of those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps
-   adds what later ones have put into their slots, and stores it. Later steps are those of blocks with lower
-   numbers, which began before, and do them first: none waits for one that waits. */
-struct ckci_k_tma_pieces {
-    const ckci_gpu_tma &p;
-    int32_t work, at, end; /* the next whole tile; steps of the share that are left */
-
-    CKCI_K_MEMBER ckci_k_tma_pieces(const ckci_gpu_tma &args)
-        : p(args), work((int32_t)blockIdx.x), at(0), end(0)
-    {
-        if (p.share) {
-            range((int32_t)blockIdx.x, at, end);
-        }
-    }
-
-    /* The share of a block. */
-    CKCI_K_MEMBER void range(int32_t block, int32_t &first, int32_t &past) const
-    {
-        const int32_t turned = p.workers - 1 - block;
-        first = turned * p.share + (turned < p.share_rest ? turned : p.share_rest);
-        past = first + p.share + (turned < p.share_rest ? 1 : 0);
-    }
-
-    int32_t image, row, column; /* of tiles */
-    int32_t part, from, to;
-    int32_t past; /* of the share's steps: where the tile ends */
-
-    CKCI_K_MEMBER bool next()
-    {
-        int32_t tile;
-        part = 0;
-        if (at < end) {
-            tile = ckci_k_divide(at, p.by_steps);
-            const int32_t first = tile * p.steps;
-            past = first + p.steps;
-            from = at - first;
-            at = end < past ? end : past;
-            to = at - first;
-            tile += p.whole;
-        } else if (work < p.whole) {
-            if (p.cluster > 1) { /* its blocks follow each other */
-                tile = ckci_k_divide(work, p.by_parts);
-                part = work - tile * p.cluster;
-            } else {
-                part = ckci_k_divide(work, p.by_tiles);
-                tile = work - part * p.tiles;
-            }
-            work += p.workers;
-            from = ckci_k_divide(p.steps * part, p.by_parts);
-            to = ckci_k_divide(p.steps * (part + 1), p.by_parts);
-        } else {
-            return false;
-        }
-        row = ckci_k_divide(tile, p.conv.by_tiles_n);
-        column = tile - row * p.conv.tiles_n;
-        image = 0;
-        if (p.images > 1) {
-            image = ckci_k_divide(row, p.by_rows);
-            row -= image * p.conv.tiles_m;
-        }
-        return true;
-    }
-
-    /* Has another block the tile's first steps, or its last? */
-    CKCI_K_MEMBER bool late() const
-    {
-        return p.share && from > 0;
-    }
-
-    CKCI_K_MEMBER bool early() const
-    {
-        return p.share && to < p.steps;
-    }
-};
-
 template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     enum {
         WEIGHT = KIND == CKCI_K_TMA_WEIGHT,
+        GATHER = KIND == CKCI_K_TMA_GATHER,
+        WIDTH = BN,
         ACROSS_A = WEIGHT, /* rows of an operand in LDS are places of the reduction */
         ACROSS_B = KIND != CKCI_K_TMA_GATHER,
         TURNED = !WEIGHT && BN == CKCI_TMA_BOX, /* the tile's columns are the instruction's rows */
@@ -166,207 +92,53 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
     }
 
-    /* ---- Two waves that send, one for each operand: a lane for each box of a stage. What a step needs is
-       computed while the one before waits for room. */
-    struct sender {
-        const ckci_gpu_tma &p;
-        int32_t which, sub, slab, pixels, kind, tap, image;
-        bool layers;          /* rows' operand: taps are layers of its box */
-        int32_t place;        /* of the lane's box in a stage */
-        int32_t boxes, bytes; /* of the tile, for each of a step's taps: those with columns; of a step */
-        ckci_k_corner at;
-
-        CKCI_K_MEMBER sender(const ckci_gpu_tma &args, int32_t operand, int32_t lane)
-            : p(args), which(operand), tap(0), image(0), boxes(0), bytes(0)
-        {
-            const int32_t most = which ? +BOXES_B : +BOXES_A;
-            sub = lane / most;
-            slab = lane - sub * most;
-            pixels = which ? p.box[1].pixels : p.box[0].pixels;
-            kind = (which ? p.box[1].rank : p.box[0].rank) + (pixels ? +CKCI_K_BOX_PIXELS : 0);
-            layers = KIND == CKCI_K_TMA_GATHER && p.layers && which == 0;
-            place = which == 0                  ? sub * rows(p) * 2 * wide(p) + slab * CKCI_TMA_BOX_BYTES
-                    : KIND == CKCI_K_TMA_GATHER ? sub * BN * 2 * wide(p) + slab * 128 * wide(p)
-                                                : slab * CKCI_TMA_BOX_BYTES + sub * wide(p) * 128;
-            place += which ? rows(p) * 128 : 0;
-        }
-
-        /* Of the tile's boxes those that have columns (or rows, where they lie across). */
-        CKCI_K_MEMBER void count(const ckci_k_tma_pieces &s)
-        {
-            int32_t left = p.conv.columns - s.column * BN, most = BOXES_B;
-            if (which == 0) {
-                left = lies_across(p, 0) ? p.conv.rows - s.row * rows(p) : 1;
-                most = rows(p) / CKCI_TMA_BOX;
-            } else if (WEIGHT) {
-                left = (p.taps * p.blocks - s.column * SLABS_B) * CKCI_TMA_BOX;
-            } else if (KIND == CKCI_K_TMA_GATHER && p.box[1].rows != CKCI_TMA_BOX) {
-                most = 1;
-            }
-            boxes = (left + CKCI_TMA_BOX - 1) / CKCI_TMA_BOX;
-            boxes = boxes < most ? boxes : most;
-            bytes = boxes *
-                    (lies_across(p, which) ? +CKCI_TMA_BOX_BYTES : 128 * (which ? p.box[1].rows : rows(p)));
-        }
-
-        /* The pixel, or the row, of a position. */
-        CKCI_K_MEMBER void position(int32_t first)
-        {
-            const ckci_gpu_box &b = p.box[WEIGHT];
-            at.x = first;
-            if (pixels) {
-                const ckci_gpu_dim *d = p.conv.dim;
-                const ckci_k_place q = ckci_k_decode(first, d[0].count[0], d[1].count[0], d[2].count[0]);
-                at.x = q.x * b.step[0] + b.low[0];
-                at.y = q.y * b.step[1] + b.low[1];
-                at.z = q.z * b.step[2] + b.low[2];
-                at.n = q.n;
-            }
-        }
-
-        CKCI_K_MEMBER void pixel_of_tap()
-        {
-            const ckci_gpu_dim *d = p.conv.dim;
-            const int32_t up = ckci_k_divide(tap, p.by_taps[0]), deep = ckci_k_divide(up, p.by_taps[1]);
-            at.tap_x = (tap - up * d[2].filter) * d[2].dilation;
-            at.tap_y = (up - deep * d[1].filter) * d[1].dilation;
-            at.tap_z = deep * d[0].dilation;
-        }
-
-        /* The first step of a piece of a tile. */
-        CKCI_K_MEMBER void start(const ckci_k_tma_pieces &s)
-        {
-            at = {0, 0, 0, 0, 0, 0, 0, 0};
-            if constexpr (WEIGHT) {
-                at.place = s.row * rows(p) + slab * CKCI_TMA_BOX;
-                if (which) {
-                    const int32_t block = s.column * SLABS_B + slab;
-                    tap = ckci_k_divide(block, p.by_blocks);
-                    at.place = (block - tap * p.blocks) * CKCI_TMA_BOX;
-                    pixel_of_tap();
-                }
-                position(s.from * CKCI_TMA_BOX);
-            } else {
-                if (which == 0 && lies_across(p, 0)) {
-                    at.place = s.row * rows(p) + slab * CKCI_TMA_BOX;
-                } else if (which == 0) {
-                    position(s.row * rows(p));
-                    at.y = layers ? at.x : at.y;
-                } else if (KIND == CKCI_K_TMA_GATHER) {
-                    at.y = s.column * BN + slab * CKCI_TMA_BOX;
-                } else {
-                    at.place = s.column * BN + slab * CKCI_TMA_BOX;
-                    image = s.image;
-                }
-                go(s.from);
-            }
-            count(s);
-        }
-
-        /* bwd_data has taps in the opposite order. */
-        CKCI_K_MEMBER int32_t tap_of_weights() const
-        {
-            return p.turned ? p.taps - 1 - tap : tap;
-        }
-
-        /* BACK: what stands before rows in a corner, if anything does. */
-        CKCI_K_MEMBER int32_t before_rows() const
-        {
-            return p.taps > 1 ? tap_of_weights() : p.images > 1 ? image : at.y;
-        }
-
-        /* To a step. What is left of the last one has channels that there are not. Layers come one after the
-           other: steps that follow each other read lines that do. */
-        CKCI_K_MEMBER void go(int32_t step)
-        {
-            const int32_t one = step * p.subs + sub;
-            int32_t block = ckci_k_divide(one, p.by_all_taps);
-            tap = one - block * p.taps;
-            if (KIND == CKCI_K_TMA_GATHER && p.layers) {
-                tap = ckci_k_divide(one, p.by_blocks);
-                block = one - tap * p.blocks;
-            }
-            if (which == 0 && lies_across(p, 0)) {
-                at.x = block * wide(p);
-            } else if (which == 0) {
-                at.place = block * wide(p);
-                at.x = layers ? tap : at.x;
-                pixel_of_tap();
-            } else if (KIND == CKCI_K_TMA_GATHER) {
-                at.place = block * wide(p);
-                at.x = p.taps > 1 ? tap_of_weights() : at.y;
-            } else {
-                at.y = block * wide(p);
-                at.x = before_rows();
-            }
-        }
-
-        /* To the next one. */
-        CKCI_K_MEMBER void advance(int32_t step)
-        {
-            const ckci_gpu_dim *d = p.conv.dim;
-            if constexpr (WEIGHT) {
-                position(step * CKCI_TMA_BOX);
-                return;
-            }
-            if (p.subs > 1 || (KIND == CKCI_K_TMA_GATHER && p.layers)) {
-                go(step);
-                return;
-            }
-            const bool last = ++tap == p.taps;
-            const int32_t next = last ? +CKCI_TMA_BOX : 0;
-            tap = last ? 0 : tap;
-            if (which == 0 && lies_across(p, 0)) {
-                at.x += next;
-            } else if (which == 0) {
-                at.place += next;
-                at.tap_x += d[2].dilation;
-                if (at.tap_x == d[2].filter * d[2].dilation) {
-                    at.tap_x = 0;
-                    at.tap_y += d[1].dilation;
-                }
-                if (at.tap_y == d[1].filter * d[1].dilation) {
-                    at.tap_y = 0;
-                    at.tap_z += d[0].dilation;
-                }
-                at.tap_z = last ? 0 : at.tap_z;
-            } else if (KIND == CKCI_K_TMA_GATHER) {
-                at.place += next;
-                at.x = p.taps > 1 ? tap_of_weights() : at.x;
-            } else {
-                at.y += next;
-                at.x = before_rows();
-            }
-        }
-    };
-
-    static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m, int32_t which)
+    /* ---- Waves that send. The first boxes are known before barriers have begun. */
+    template <int WHICH, int KIND_OF>
+    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
-        const int32_t lane = (int32_t)threadIdx.x % 32, room = (rows(p) + BN) * 128;
-        sender s(p, which, lane);
+        const int32_t room = (rows(p) + BN) * 128, all = stages(p);
+        unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
+        ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
-        CKCI_K_UNROLL(1)
-        while (piece.next()) {
+        bool some = piece.next();
+        if (some) {
             s.start(piece);
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        while (some) {
             CKCI_K_UNROLL(1)
-            for (int32_t step = piece.from; step < piece.to;) {
-                uint64_t *full = &m.full[group][stage];
+            for (int32_t step = piece.from; step < piece.to; step++) {
                 ckci_k_turns_await(&m.empty[stage], parity);
-                if (lane == 0) {
-                    ckci_k_turns_expect(full, s.bytes);
-                }
-                if (s.slab < s.boxes && s.sub < (WEIGHT ? 1 : p.subs)) {
-                    ckci_k_box_load(p, which, s.kind, m.stages + stage * room + s.place, full, s.at);
-                }
-                if (++stage == stages(p)) {
-                    stage = 0;
-                    parity ^= 1;
-                }
-                s.advance(++step);
+                s.send(to + stage * room, &m.full[group][stage]);
+                const bool last = ++stage == all;
+                stage = last ? 0 : stage;
+                parity ^= last;
             }
             group ^= turns(p);
+            some = piece.next();
+            if (some) {
+                s.start(piece);
+            }
+        }
+    }
+
+    template <int WHICH> static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m, int32_t half)
+    {
+        enum { PIXELS = CKCI_K_BOX_PIXELS, MAY = WHICH == WEIGHT };
+        const int32_t kind = p.box[WHICH].rank + (p.box[WHICH].pixels ? +PIXELS : 0);
+        if (kind == 2) {
+            send_kind<WHICH, 2>(p, m, half);
+        } else if (!WEIGHT && kind == 3) {
+            send_kind<WHICH, WEIGHT ? 2 : 3>(p, m, half);
+        } else if (MAY && kind == PIXELS + 3) {
+            send_kind<WHICH, MAY ? PIXELS + 3 : 2>(p, m, half);
+        } else if (MAY && kind == PIXELS + 4) {
+            send_kind<WHICH, MAY ? PIXELS + 4 : 2>(p, m, half);
+        } else {
+            send_kind<WHICH, MAY ? PIXELS + 5 : 2>(p, m, half);
         }
     }
 
@@ -374,21 +146,35 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     const ckci_gpu_tma &p;
     lds &m;
     int32_t group;  /* the same for all of a wave */
+    bool first;     /* its first wave? */
     int32_t part;   /* of a tile that is the group's: 0, where groups take tiles in turns */
     int32_t filled; /* the strip that was filled last */
+    int32_t spot;   /* in a strip, of a thread's eight numbers of 16 of the instruction's columns */
     int32_t stage;
     uint32_t parities; /* of stages' turns, a bit each */
     alignas(16) float sum[MI][NI / 2], row_sum[SLABS_A + SLABS_A % 2][2];
 
-    CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room) : p(args), m(room)
+    CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room, int32_t wave) : p(args), m(room)
     {
-        group = (int32_t)threadIdx.x / 128;
-#if defined(__CUDA_ARCH__)
-        group = __shfl_sync(0xffffffffu, group, 0); /* so that compilers see it */
-#endif
+        group = wave / 4;
+        first = wave % 4 == 0;
         part = turns(p) ? 0 : group;
         filled = stage = 0;
         parities = 0;
+        const int32_t row = turned_strip() ? lane() / 16 * 8 + lane() % 8 : wave % 4 * 16 + lane() % 16;
+        spot = ckci_k_spot<128>(row, turned_strip() ? wave % 4 * 2 + lane() / 8 % 2 : lane() / 16);
+    }
+
+    /* Are rows of strips the instruction's columns? */
+    CKCI_K_MEMBER bool turned_strip() const
+    {
+        return planes() != (TURNED != 0);
+    }
+
+    /* One thread of a group stores boxes. */
+    CKCI_K_MEMBER bool stores() const
+    {
+        return first && ckci_k_elect();
     }
 
     static CKCI_K_MEMBER int32_t lane()
@@ -464,7 +250,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     enum { ACROSS_M = TURNED ? ACROSS_B : ACROSS_A, ACROSS_N = TURNED ? ACROSS_A : ACROSS_B };
 
-    /* M, N: which of the instruction's operands lie across. */
+    /* A step that lies in a stage. M, N: which of the instruction's operands lie across. */
     template <class T, int M, int N> CKCI_K_MEMBER void multiply(const layout &left, const layout &right)
     {
         const int32_t second = rows(p) * 128, at = stage * (second + BN * 128);
@@ -622,7 +408,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                             const float x = sum[i][j * 32 + k * 4 + high * 2],
                                         y = sum[i][j * 32 + k * 4 + high * 2 + 1];
                             const ckci_k_uint2 before =
-                                more ? *(const ckci_k_uint2 *)two : ckci_k_uint2{0, 0};
+                                WEIGHT && more ? *(const ckci_k_uint2 *)two : ckci_k_uint2{0, 0};
                             const ckci_k_uint2 after = {ckci_k_bits(ckci_k_float(before.x) + x),
                                                         ckci_k_bits(ckci_k_float(before.y) + y)};
                             *(ckci_k_uint2 *)two = after;
@@ -669,11 +455,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         const ckci_gpu_target &o = p.conv.o;
         const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
-        const bool along = across() == (TURNED != 0), turn = planes() != (TURNED != 0);
+        const bool along = across() == (TURNED != 0), turn = turned_strip();
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) { /* 16 of the instruction's columns each */
-            const int32_t row = turn ? q * 16 + lane() / 16 * 8 + lane() % 8 : wave * 16 + lane() % 16;
-            const int32_t chunk = turn ? wave * 2 + lane() / 8 % 2 : q * 2 + lane() / 16;
             uint32_t two[4];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
@@ -687,7 +471,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 }
                 two[i] = ckci_k_two(o.t.dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
             }
-            put_blocks(m.strip[group][filled] + ckci_k_spot<128>(row, chunk), two, turn);
+            put_blocks(m.strip[group][filled] + (turn ? spot + q * 16 * 128 : spot ^ q * 32), two, turn);
         }
     }
 
@@ -731,7 +515,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (p.box[2].rank > 0) {
             const int32_t image = ckci_k_divide(row, p.by_plane), past = (image + 1) * p.plane;
             const bool inside = row + CKCI_TMA_BOX <= past || past == p.conv.rows;
-            if (threadIdx.x % 128 == 0) {
+            if (stores()) {
                 const ckci_k_corner at = {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
                 if (inside) {
                     ckci_k_box_store(p, m.strip[group][filled], at);
@@ -756,11 +540,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         const ckci_gpu_target &o = p.conv.o;
         const columns b(p, column_of(s, j));
         const int32_t row = row_of(s, i, j);
-        const bool first = threadIdx.x % 128 == 0;
         if (b.count <= 0 || row >= p.conv.rows) {
             return;
         }
-        if (first) {
+        if (stores()) {
             ckci_k_boxes_read<STRIPS - 1>();
         }
         filled = STRIPS - 1 - filled;
@@ -779,7 +562,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             finish_planes(row, b);
         } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
-        } else if (first) {
+        } else if (stores()) {
             const int32_t second = WEIGHT && p.taps > 1                      ? b.tap
                                    : KIND == CKCI_K_TMA_BACK && p.images > 1 ? s.image
                                                                              : row;
@@ -980,7 +763,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 }
             }
         }
-        if (threadIdx.x % 128 == 0) {
+        if (stores()) {
             ckci_k_boxes_read<0>();
         }
     }
@@ -994,41 +777,47 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    static CKCI_K_MEMBER void run(const ckci_gpu_tma &p, lds &m)
+    /* A wave's lanes begin the barriers of a stage each. */
+    static CKCI_K_MEMBER void begin(const ckci_gpu_tma &p, lds &m)
     {
-        if (threadIdx.x == 0) {
-            CKCI_K_UNROLL(1)
-            for (int32_t i = 0; i < stages(p); i++) {
-                ckci_k_turns_begin(&m.full[0][i], 2);
-                ckci_k_turns_begin(&m.full[1][i], 2);
-                ckci_k_turns_begin(&m.empty[i], turns(p) ? 4 : 8);
-            }
+        const int32_t i = (int32_t)threadIdx.x;
+        if (i < stages(p)) {
+            ckci_k_turns_begin(&m.full[0][i], 4);
+            ckci_k_turns_begin(&m.full[1][i], 4);
+            ckci_k_turns_begin(&m.empty[i], turns(p) ? 4 : 8);
             ckci_k_turns_begun();
         }
-        if (threadIdx.x >= 256 && threadIdx.x % 32 == 0) {
-            const int32_t box = (int32_t)threadIdx.x / 32 - 8;
-            if (box < 3 && p.box[box].rank > 0) {
-                ckci_k_box_known(p, box);
-            }
+    }
+
+    /* The waves that do not multiply; they meet the others once. */
+    static CKCI_K_MEMBER void serve(const ckci_gpu_tma &p, lds &m, int32_t wave)
+    {
+        ckci_k_leave_registers<40>();
+        if (wave < 11 && p.box[wave - 8].rank > 0 && ckci_k_elect()) {
+            ckci_k_box_known(p, wave - 8);
         }
-        __syncthreads();
-        if (threadIdx.x >= 256) {
-            ckci_k_leave_registers<40>();
-            if (threadIdx.x < 320) {
-                int32_t which = (int32_t)threadIdx.x / 32 - 8;
-#if defined(__CUDA_ARCH__)
-                which = __shfl_sync(0xffffffffu, which, 0); /* so that compilers see that it is a wave's */
-#endif
-                send_all(p, m, which);
-            }
-            if (p.cluster > 1) { /* as those that multiply: finish_cluster */
-                ckci_k_cluster_barrier();
-                ckci_k_cluster_barrier();
-            }
+        if (wave % 2 == 0) {
+            send_all<0>(p, m, wave / 2 % 2);
+        } else {
+            send_all<1>(p, m, wave / 2 % 2);
+        }
+        if (p.cluster > 1) { /* as those that multiply: finish_cluster */
+            ckci_k_cluster_barrier();
+            ckci_k_cluster_barrier();
+        }
+    }
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_tma &p, lds &m)
+    {
+        const int32_t wave = ckci_k_wave_number();
+        if (wave >= 8) {
+            serve(p, m, wave);
             return;
         }
+        begin(p, m);
+        __syncthreads();
         ckci_k_take_registers<232>();
-        ckci_k_tma_tiles tiles(p, m);
+        ckci_k_tma_tiles tiles(p, m, wave);
         if (CKCI_K_BF16(p.conv.a.compute == CKCONV_BF16)) {
             tiles.template multiply_any<ckci_k_bf16>();
         } else {

@@ -1,0 +1,353 @@
+/*------------------------------------------------------------------------------------------------------------
+  >>k-matrix-tma-send
+  What a block of >>k-matrix-tma has of tiles, and the boxes that its waves send for: where these begin, and
+  how they go through the reduction. A wave that sends needs few instructions for a step, or the products of
+  one wait for it (H200: a lane for each box, and divisions, took 750 clocks; a tile's step has 512 to 1,024).
+*/
+#pragma once
+#include "kernels/boxes.h"
+
+#if defined(CKCI_K_WGMMA)
+/* What a block has of tiles, one piece after the other: whole tiles of part `part`, and a share of the steps
+   of those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps
+   adds what later ones have put into their slots, and stores it. Later steps are those of blocks with lower
+   numbers, which began before, and do them first: none waits for one that waits. */
+struct ckci_k_tma_pieces {
+    const ckci_gpu_tma &p;
+    int32_t work, at, end; /* the next whole tile; steps of the share that are left */
+
+    CKCI_K_MEMBER ckci_k_tma_pieces(const ckci_gpu_tma &args)
+        : p(args), work((int32_t)blockIdx.x), at(0), end(0)
+    {
+        if (p.share) {
+            range((int32_t)blockIdx.x, at, end);
+        }
+    }
+
+    /* The share of a block. */
+    CKCI_K_MEMBER void range(int32_t block, int32_t &first, int32_t &past) const
+    {
+        const int32_t turned = p.workers - 1 - block;
+        first = turned * p.share + (turned < p.share_rest ? turned : p.share_rest);
+        past = first + p.share + (turned < p.share_rest ? 1 : 0);
+    }
+
+    int32_t image, row, column; /* of tiles */
+    int32_t part, from, to;
+    int32_t past; /* of the share's steps: where the tile ends */
+
+    CKCI_K_MEMBER bool next()
+    {
+        int32_t tile;
+        part = 0;
+        if (at < end) {
+            tile = ckci_k_divide(at, p.by_steps);
+            const int32_t first = tile * p.steps;
+            past = first + p.steps;
+            from = at - first;
+            at = end < past ? end : past;
+            to = at - first;
+            tile += p.whole;
+        } else if (work < p.whole) {
+            if (p.cluster > 1) { /* its blocks follow each other */
+                tile = ckci_k_divide(work, p.by_parts);
+                part = work - tile * p.cluster;
+            } else {
+                part = ckci_k_divide(work, p.by_tiles);
+                tile = work - part * p.tiles;
+            }
+            work += p.workers;
+            from = ckci_k_divide(p.steps * part, p.by_parts);
+            to = ckci_k_divide(p.steps * (part + 1), p.by_parts);
+        } else {
+            return false;
+        }
+        row = ckci_k_divide(tile, p.conv.by_tiles_n);
+        column = tile - row * p.conv.tiles_n;
+        image = 0;
+        if (p.images > 1) {
+            image = ckci_k_divide(row, p.by_rows);
+            row -= image * p.conv.tiles_m;
+        }
+        return true;
+    }
+
+    /* Has another block the tile's first steps, or its last? */
+    CKCI_K_MEMBER bool late() const
+    {
+        return p.share && from > 0;
+    }
+
+    CKCI_K_MEMBER bool early() const
+    {
+        return p.share && to < p.steps;
+    }
+};
+
+/* What one of four waves sends of an operand: every other box. Nothing here depends on a wave's lane, so
+   that compilers compute it once for all; KIND_OF: of its boxes. A step has few instructions: a tile's
+   products would wait for many. Boxes of a step's taps, then of the next step's, go through the reduction
+   one after the other: taps first, but layers after channels. What is left of the last step has channels
+   that there are not. */
+template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
+    enum {
+        WEIGHT = TILES::WEIGHT,
+        GATHER = TILES::GATHER,
+        BN = TILES::WIDTH,
+        SLABS_B = TILES::SLABS_B,
+        BOXES = WHICH ? +TILES::BOXES_B : +TILES::BOXES_A,
+        EACH = (BOXES + 1) / 2, /* of a wave */
+        PIXELS = KIND_OF >= CKCI_K_BOX_PIXELS,
+        TAPPED = WEIGHT && WHICH /* a tile's boxes have taps and channels of their own */
+    };
+    struct tapped {
+        int32_t place, x, y, z;
+    };
+
+    const ckci_gpu_tma &p;
+    int32_t half;  /* 0: the wave has boxes 0, 2, ..., 1: 1, 3, ... */
+    bool across;   /* they lie across the reduction */
+    int32_t boxes; /* of the tile, for each of a step's taps: those with columns */
+    int32_t bytes; /* that the wave sends in a step */
+    ckci_k_corner at;
+    int32_t left, count;               /* boxes until the slower index goes on, of so many */
+    int32_t fast[3], slow[3];          /* how much further place, x and y are else, and then */
+    int32_t more[4], past[3], span[3]; /* WEIGHT: pixels that 64 positions are (x, y, z, image), that end
+                                          an axis, and that it has */
+    tapped own[TAPPED ? +EACH : 1];
+
+    CKCI_K_MEMBER ckci_k_tma_sender(const ckci_gpu_tma &args, int32_t which_half)
+        : p(args), half(which_half), across(TILES::lies_across(args, WHICH)), boxes(0),
+          bytes(0), at{0, 0, 0, 0, 0, 0, 0, 0}, left(1),
+          count(1), fast{0, 0, 0}, slow{0, 0, 0}, more{0, 0, 0, 0}, past{0, 0, 0}, span{0, 0, 0}
+    {
+        if constexpr (WEIGHT && PIXELS) {
+            const ckci_gpu_box &b = p.box[WEIGHT];
+            const ckci_k_place q = decode(CKCI_TMA_BOX);
+            more[0] = q.x * b.step[0];
+            more[1] = q.y * b.step[1];
+            more[2] = q.z * b.step[2];
+            more[3] = q.n;
+            CKCI_K_UNROLL(3)
+            for (int i = 0; i < 3; i++) {
+                span[i] = b.step[i] * (int32_t)p.conv.dim[2 - i].count[0].d;
+                past[i] = b.low[i] + span[i];
+            }
+        }
+    }
+
+    CKCI_K_MEMBER ckci_k_place decode(int32_t position) const
+    {
+        const ckci_gpu_dim *d = p.conv.dim;
+        return ckci_k_decode(position, d[0].count[0], d[1].count[0], d[2].count[0]);
+    }
+
+    static CKCI_K_MEMBER bool layers(const ckci_gpu_tma &p)
+    {
+        return GATHER && p.layers;
+    }
+
+    /* Of the tile's boxes those that have columns (or rows, where they lie across). */
+    CKCI_K_MEMBER void count_boxes(const ckci_k_tma_pieces &s)
+    {
+        int32_t exist = p.conv.columns - s.column * BN, most = TILES::BOXES_B;
+        if (WHICH == 0) {
+            exist = across ? p.conv.rows - s.row * TILES::rows(p) : 1;
+            most = TILES::rows(p) / CKCI_TMA_BOX;
+        } else if (WEIGHT) {
+            exist = (p.taps * p.blocks - s.column * SLABS_B) * CKCI_TMA_BOX;
+        } else if (GATHER && p.box[1].rows != CKCI_TMA_BOX) {
+            most = 1;
+        }
+        boxes = (exist + CKCI_TMA_BOX - 1) / CKCI_TMA_BOX;
+        boxes = boxes < most ? boxes : most;
+        bytes = (boxes + 1 - half) / 2 *
+                (across ? +CKCI_TMA_BOX_BYTES : 128 * (WHICH ? p.box[1].rows : TILES::rows(p)));
+    }
+
+    /* The pixel, or the row, of a position. */
+    CKCI_K_MEMBER void position(int32_t first)
+    {
+        at.x = first;
+        if constexpr (PIXELS) {
+            const ckci_gpu_box &b = p.box[WEIGHT];
+            const ckci_k_place q = decode(first);
+            at.x = q.x * b.step[0] + b.low[0];
+            at.y = q.y * b.step[1] + b.low[1];
+            at.z = q.z * b.step[2] + b.low[2];
+            at.n = q.n;
+        }
+    }
+
+    /* 64 positions on. */
+    CKCI_K_MEMBER void advance()
+    {
+        if constexpr (PIXELS) {
+            enum { AXES = KIND_OF - CKCI_K_BOX_PIXELS - 2 };
+            const ckci_gpu_box &b = p.box[WEIGHT];
+            at.x += more[0];
+            bool end = at.x >= past[0];
+            at.x -= end ? span[0] : 0;
+            if constexpr (AXES > 1) {
+                at.y += more[1] + (end ? b.step[1] : 0);
+                end = at.y >= past[1];
+                at.y -= end ? span[1] : 0;
+            }
+            if constexpr (AXES > 2) {
+                at.z += more[2] + (end ? b.step[2] : 0);
+                end = at.z >= past[2];
+                at.z -= end ? span[2] : 0;
+            }
+            at.n += more[3] + end;
+        } else {
+            at.x += CKCI_TMA_BOX;
+        }
+    }
+
+    CKCI_K_MEMBER void pixel_of_tap(int32_t tap)
+    {
+        const ckci_gpu_dim *d = p.conv.dim;
+        const int32_t up = ckci_k_divide(tap, p.by_taps[0]), deep = ckci_k_divide(up, p.by_taps[1]);
+        at.tap_x = (tap - up * d[2].filter) * d[2].dilation;
+        at.tap_y = (up - deep * d[1].filter) * d[1].dilation;
+        at.tap_z = deep * d[0].dilation;
+    }
+
+    /* The first step of a piece of a tile. */
+    CKCI_K_MEMBER void start(const ckci_k_tma_pieces &s)
+    {
+        count_boxes(s);
+        if constexpr (TAPPED) {
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < EACH; j++) {
+                const int32_t one = s.column * SLABS_B + 2 * j + half, tap = ckci_k_divide(one, p.by_blocks);
+                pixel_of_tap(tap);
+                own[j] = {(one - tap * p.blocks) * CKCI_TMA_BOX, at.tap_x, at.tap_y, at.tap_z};
+            }
+        }
+        if constexpr (WEIGHT) {
+            at.place = WHICH ? 0 : s.row * TILES::rows(p);
+            position(s.from * CKCI_TMA_BOX);
+        } else {
+            go(s, s.from * p.subs);
+        }
+    }
+
+    /* Where box `one` of a tile begins, and how to go on. bwd_data has taps in the opposite
+       order. */
+    CKCI_K_MEMBER void go(const ckci_k_tma_pieces &s, int32_t one)
+    {
+        int32_t block = ckci_k_divide(one, p.by_all_taps), tap = one - block * p.taps;
+        if (layers(p)) {
+            tap = ckci_k_divide(one, p.by_blocks);
+            block = one - tap * p.blocks;
+        }
+        const int32_t first = s.row * TILES::rows(p), column = s.column * BN, place = block * TILES::wide(p);
+        const bool alone = p.taps == 1;
+        int32_t along[3] = {0, 0, 0}, step = 0; /* of a block, of a tap (x) */
+        at.y = 0;
+        if (WHICH == 0 && across) {
+            at.place = first;
+            at.x = place;
+            along[1] = TILES::wide(p);
+        } else if (WHICH == 0) {
+            position(first);
+            pixel_of_tap(tap);
+            at.place = place;
+            along[0] = TILES::wide(p);
+            if (layers(p)) {
+                at.y = first;
+                at.x = tap;
+                step = 1;
+            }
+        } else {
+            const int32_t of = p.turned ? p.taps - 1 - tap : tap, before = alone ? s.image : of;
+            step = alone ? 0 : p.turned ? -1 : 1;
+            at.place = GATHER ? place : column;
+            at.y = GATHER ? column : place;
+            at.x = KIND_OF == 2 ? at.y : before;
+            along[GATHER ? 0 : KIND_OF == 2 ? 1 : 2] = TILES::wide(p);
+        }
+        const bool blocks = layers(p);
+        count = blocks ? p.blocks : p.taps;
+        left = count - (blocks ? block : tap);
+        CKCI_K_UNROLL(3)
+        for (int i = 0; i < 3; i++) {
+            const int32_t tapped = i == 1 ? step : 0;
+            fast[i] = blocks ? along[i] : tapped;
+            slow[i] = (blocks ? tapped : along[i]) - (count - 1) * fast[i];
+        }
+    }
+
+    /* To the next box. */
+    CKCI_K_MEMBER void next()
+    {
+        const bool end = --left == 0;
+        left = end ? count : left;
+        at.place += end ? slow[0] : fast[0];
+        if constexpr (WHICH == 0 && PIXELS) {
+            const ckci_gpu_dim *d = p.conv.dim;
+            at.tap_x += d[2].dilation;
+            if (at.tap_x == d[2].filter * d[2].dilation) {
+                at.tap_x = 0;
+                at.tap_y += d[1].dilation;
+                if (at.tap_y == d[1].filter * d[1].dilation) {
+                    at.tap_y = 0;
+                    at.tap_z = end ? 0 : at.tap_z + d[0].dilation;
+                }
+            }
+        } else {
+            at.x += end ? slow[1] : fast[1];
+            at.y += end ? slow[2] : fast[2];
+        }
+    }
+
+    /* The wave's j-th box of the corner's tap, the i-th of all, to `to`. */
+    CKCI_K_MEMBER void send_box(int j, int32_t i, unsigned char *to, uint64_t *full) const
+    {
+        ckci_k_corner c = at;
+        if constexpr (TAPPED) {
+            c = {own[j].place, at.x, at.y, at.z, at.n, own[j].x, own[j].y, own[j].z};
+        } else if (WHICH && GATHER) {
+            c.y += i * CKCI_TMA_BOX;
+            c.x += KIND_OF == 2 ? i * CKCI_TMA_BOX : 0;
+        } else {
+            c.place += i * CKCI_TMA_BOX;
+        }
+        ckci_k_box_load<KIND_OF>(p, WHICH, to, full, c);
+    }
+
+    /* A step's boxes to its stage, of which this operand is at `to`; by one lane. */
+    CKCI_K_MEMBER void send(unsigned char *to, uint64_t *full)
+    {
+        const bool gather = WHICH && GATHER;
+        const int32_t beside = gather ? 128 * TILES::wide(p) : +CKCI_TMA_BOX_BYTES,
+                      below = gather       ? BN * 2 * TILES::wide(p)
+                              : WHICH == 0 ? TILES::rows(p) * 2 * TILES::wide(p)
+                                           : 128 * TILES::wide(p);
+        const bool elected = ckci_k_elect();
+        if (elected) {
+            ckci_k_turns_expect(full, bytes);
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t sub = 0; sub < (WEIGHT ? 1 : p.subs); sub++) {
+            if (elected) {
+                CKCI_K_UNROLL(2)
+                for (int j = 0; j < EACH; j++) {
+                    const int32_t i = 2 * j + half;
+                    if (i < boxes) {
+                        send_box(j, i, to + i * beside, full);
+                    }
+                }
+            }
+            to += below;
+            if constexpr (!WEIGHT) {
+                next();
+            }
+        }
+        if constexpr (WEIGHT) {
+            advance();
+        }
+    }
+};
+#endif
