@@ -1,7 +1,7 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-tma
   Matrix tiles on sm_90a whose operands the tensor memory accelerator (TMA) brings: 1x1 layers as boxes of
-  rows, others as boxes of the pixels that positions read at a tap (CUDA's im2col mode). Two waves send for
+  rows, others as boxes of the pixels that positions read at a tap (CUDA's im2col mode). Four waves send for
   them, as many steps ahead as LDS holds; two groups of four waves multiply what came. No thread copies, and
   no two waves wait for each other but by the barriers of >>k-boxes. Blocks take one tile after the other; the
   first steps of the next come while the sums of this one are stored. Groups have halves of a tile each, or
