@@ -1336,6 +1336,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef RM
 #pragma push_macro("RN")
 #undef RN
+#pragma push_macro("ROLLED")
+#undef ROLLED
 #pragma push_macro("ROOM")
 #undef ROOM
 #pragma push_macro("ROUND")
@@ -27088,6 +27090,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("RING")
 #pragma pop_macro("RM")
 #pragma pop_macro("RN")
+#pragma pop_macro("ROLLED")
 #pragma pop_macro("ROOM")
 #pragma pop_macro("ROUND")
 #pragma pop_macro("ROUNDS")

@@ -12937,12 +12937,12 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
     }
 
     /* Lines l, ... of all four products, TWO of them: eight columns of positions that lie side by side. Those
-       of any form go through the same instructions, one after the other. */
+       of any form go through the same instructions, one after the other (AMD has no registers for that). */
     template <int TWO, int FORM>
     static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
                                     int l, int32_t row, int32_t column, int32_t column0)
     {
-        enum { N = 4 * TWO, ANY = FORM == CKCI_K_POINT_ANY };
+        enum { N = 4 * TWO, ROLLED = U::NVIDIA && FORM == CKCI_K_POINT_ANY };
         float v[N][8];
         CKCI_K_UNROLL(8)
         for (int j = 0; j < N; j++) {
@@ -12954,7 +12954,7 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
         const ckci_gpu_target &o = p.o;
         unsigned char *to = place(p, row, column);
         const int64_t step = ckci_k_size(o.t.dtype) * o.t.stride[5];
-        if constexpr (ANY) {
+        if constexpr (ROLLED) {
             CKCI_K_UNROLL(1)
             for (int i = 0; i < 8 && column + i < p.columns; i++) {
                 alignas(16) float x[N];

@@ -544,6 +544,8 @@
 #undef RM
 #pragma push_macro("RN")
 #undef RN
+#pragma push_macro("ROLLED")
+#undef ROLLED
 #pragma push_macro("ROOM")
 #undef ROOM
 #pragma push_macro("ROUND")

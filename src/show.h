@@ -275,6 +275,7 @@
 #pragma pop_macro("RING")
 #pragma pop_macro("RM")
 #pragma pop_macro("RN")
+#pragma pop_macro("ROLLED")
 #pragma pop_macro("ROOM")
 #pragma pop_macro("ROUND")
 #pragma pop_macro("ROUNDS")
