@@ -1182,8 +1182,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef M
 #pragma push_macro("M1")
 #undef M1
-#pragma push_macro("MAY")
-#undef MAY
 #pragma push_macro("MERGE")
 #undef MERGE
 #pragma push_macro("MFMA")
@@ -3773,14 +3771,16 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 
 /* sm_90's tiles that the TMA brings: rows and columns, parts of the kernels that read weights along the
    reduction and across it; how much slower than .022 ns an output fwd and bwd_data take 64 places of the
-   reduction, where boxes are of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200) */
+   reduction, where boxes are of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200;
+   since tiles do not wait for the waves that send, those that did by what a layer of each took less, or, but
+   for 256 x 128 and pixels, by half of what they had waited: to be fitted anew) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
     M(X, 128, 256, 1, 2, .84, .95, .89, .95)                                                                 \
     M(X, 256, 128, 2, 3, .94, .84, .93, 1)                                                                   \
     M(X, 128, 128, 3, 4, 1.04, 1.1, 1.08, 1.12)                                                              \
     M(X, 256, 64, 1, 2, 1.06, 1.2, 1.08, 1.2)
 
-/* and bwd_weight's, with one kernel (with 64 channels: reckoned from what a step reads of LDS) */
+/* and bwd_weight's, with one kernel (rows: 113 layers, both orders; pixels: reckoned likewise) */
 #define CKCI_TMA_WEIGHT_TILES(M, X)                                                                          \
     M(X, 128, 256, 3, 1.05, 1.02)                                                                            \
     M(X, 128, 128, 1, 1.08, 1.6)                                                                             \
@@ -17544,8 +17544,8 @@ CKCI_FN ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_devi
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_c, k->tiles_u), k->parts);
     double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */
     double more = down && !planes && k->taps == 9 ? ckci_depth_waste(k) : 1;
-    if (which == CKCI_DEPTH_WEIGHT_4_NEAR && !planes && !through && !walks) {
-        more = 3.7; /* maps of less than eight rows (H200: 3 x 3 and 7 x 7 on 7 x 7) */
+    if (which == CKCI_DEPTH_WEIGHT_4_NEAR && !planes && k->dim[1].length < 8) {
+        more = 3.7; /* a thread has few positions for its sums (H200: 3 x 3 and 7 x 7 on 7 x 7) */
     }
     *cost = ckci_depth_cost(p, device,
                             sheet >= 0             ? 1
@@ -18644,7 +18644,8 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
 
 /* The same where its groups take tiles of half the rows in turns, `tiles` of them: one multiplies while the
    other stores. Steps read a third more for each product, and take a seventh more time; those
-   whose halves have 64 rows or columns so much more that it did not pay (H200, 310 layers). */
+   whose halves have 64 rows or columns so much more that it did not pay (H200, 310 layers). A group stores
+   its tile alone: each box takes as long as two groups' two. */
 CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                    double red)
 {
@@ -20101,11 +20102,13 @@ CKCI_FN double ckci_pointwise_beside(const ckci_gpu_conv *k)
 #define CKCI_POINTWISE_BYTES_256 17
 
 /* Where behind `bytes` of weights in LDS, of `room`, numbers for each of `columns` go that the linear form
-   adds; 0: it is not that form, or they have no room. */
-CKCI_FN int32_t ckci_point_added(const ckci_gpu_target *o, int64_t bytes, int64_t columns, int64_t room)
+   adds (0: it is not that form, or they have no room), and whether a residual comes to them. */
+CKCI_FN void ckci_point_epilogue(ckci_gpu_conv *k, int64_t bytes, int64_t columns, int64_t room)
 {
+    const ckci_gpu_target *o = &k->o;
     const int fits = o->form == CKCI_FORM_LINEAR && !o->scale && !o->shift && bytes + 4 * columns <= room;
-    return fits ? (int32_t)bytes : 0;
+    k->as.point.added = fits ? (int32_t)bytes : 0;
+    k->as.point.residual = fits && o->residual > 0 && ckci_size(o->t.dtype) == 2 ? o->residual : 0;
 }
 
 /* What both orders of channels ask for. */
@@ -20236,9 +20239,7 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     k->as.point.by_fours = ckci_make_divisor(space / 4);
     k->workers = (int32_t)(blocks * waves);
     l->grid = blocks * parts;
-    k->as.point.added = ckci_point_added(&k->o, width * pitch, width, lds);
-    k->as.point.residual =
-        k->as.point.added && k->o.residual > 0 && ckci_size(o->dtype) == 2 ? k->o.residual : 0;
+    ckci_point_epilogue(k, width * pitch, width, lds);
     l->lds = nvidia ? (int32_t)(width * (pitch + 4)) : 0;
     const double bytes =
         4 * (double)k->rows * ((double)k->red * 2 + (double)k->columns * (double)ckci_size(o->dtype));
@@ -20303,9 +20304,7 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     k->work = (int32_t)ckci_ceil_div(k->rows, tiles * wide * 16);
     l->grid =
         ckci_min(ckci_ceil_div(k->work, waves), (nvidia && steps > 4 ? 1 : 2) * (int64_t)ckci_units(device));
-    k->as.point.added = ckci_point_added(&k->o, columns * pitch, columns, CKCI_POINTWISE_LDS(nvidia));
-    k->as.point.residual =
-        k->as.point.added && k->o.residual > 0 && ckci_size(o->dtype) == 2 ? k->o.residual : 0;
+    ckci_point_epilogue(k, columns * pitch, columns, CKCI_POINTWISE_LDS(nvidia));
     l->lds = nvidia ? (int32_t)(columns * (pitch + (k->as.point.added ? 4 : 0))) : 0;
     k->workers = (int32_t)(l->grid * waves);
     const double rows = (double)k->rows,
@@ -27013,7 +27012,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("LOOPS")
 #pragma pop_macro("M")
 #pragma pop_macro("M1")
-#pragma pop_macro("MAY")
 #pragma pop_macro("MERGE")
 #pragma pop_macro("MFMA")
 #pragma pop_macro("MI")

@@ -1729,6 +1729,22 @@ template <int N> CKCI_K_FN void ckci_k_widen_line(bool bf16, const uint32_t *w, 
     }
 }
 
+/* Words of N numbers of f16 or bf16 that are aligned together. */
+template <int N> CKCI_K_FN void ckci_k_load_words(const unsigned char *p, uint32_t *w)
+{
+    if constexpr (N == 8) {
+        const ckci_k_uint4 v = *(const ckci_k_uint4 *)p;
+        w[0] = v.x;
+        w[1] = v.y;
+        w[2] = v.z;
+        w[3] = v.w;
+    } else {
+        const ckci_k_uint2 v = *(const ckci_k_uint2 *)p;
+        w[0] = v.x;
+        w[1] = v.y;
+    }
+}
+
 /* N numbers of f32, f16 or bf16 that are aligned together. */
 template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned char *from, float (&x)[N])
 {
@@ -1750,17 +1766,7 @@ template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned c
         }
         return;
     }
-    if constexpr (N == 8) {
-        const ckci_k_uint4 v = *(const ckci_k_uint4 *)p;
-        w[0] = v.x;
-        w[1] = v.y;
-        w[2] = v.z;
-        w[3] = v.w;
-    } else {
-        const ckci_k_uint2 v = *(const ckci_k_uint2 *)p;
-        w[0] = v.x;
-        w[1] = v.y;
-    }
+    ckci_k_load_words<N>(p, w);
     const bool bf16 = CKCI_K_BF16(dtype != CKCONV_F16);
     if constexpr (CKCI_K_MAYBE_AMD) { /* as in ckci_k_store8 */
         if (bf16) {
@@ -9550,7 +9556,7 @@ CKCI_K_FN bool ckci_k_elect()
 }
 
 /* A turn of the barrier ends when so many have arrived, and as many bytes came as were expected; turns are
-   told apart by their parity. One thread begins barriers, then the block meets. */
+   told apart by their parity. Each is begun by one thread, then the block meets. */
 CKCI_K_FN void ckci_k_turns_begin(uint64_t *barrier, int32_t arrivals)
 {
 #if defined(CKCI_SIMULATOR)
@@ -9588,8 +9594,8 @@ CKCI_K_FN void ckci_k_turns_expect(uint64_t *barrier, int32_t bytes)
 #endif
 }
 
-/* Until the turn of that parity has ended; a thread of its own. */
-CKCI_K_FN void ckci_k_turn_await(uint64_t *barrier, uint32_t parity)
+/* Until the turn of that parity has ended; all of a wave, which is together again after it. */
+CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
 {
 #if defined(CKCI_SIMULATOR)
     sim_turns_await(barrier, parity);
@@ -9598,14 +9604,6 @@ CKCI_K_FN void ckci_k_turn_await(uint64_t *barrier, uint32_t parity)
                  "@!p bra TRY;\n}" ::"r"(ckci_k_lds_address(barrier)),
                  "r"(parity)
                  : "memory");
-#endif
-}
-
-/* And all of a wave, which is together again after it. */
-CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
-{
-    ckci_k_turn_await(barrier, parity);
-#if defined(__CUDA_ARCH__)
     __syncwarp();
 #endif
 }
@@ -10325,18 +10323,28 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     template <int WHICH> static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
-        enum { PIXELS = CKCI_K_BOX_PIXELS, MAY = WHICH == WEIGHT };
+        enum { PIXELS = CKCI_K_BOX_PIXELS };
         const int32_t kind = p.box[WHICH].rank + (p.box[WHICH].pixels ? +PIXELS : 0);
         if (kind == 2) {
             send_kind<WHICH, 2>(p, m, half);
-        } else if (!WEIGHT && kind == 3) {
-            send_kind<WHICH, WEIGHT ? 2 : 3>(p, m, half);
-        } else if (MAY && kind == PIXELS + 3) {
-            send_kind<WHICH, MAY ? PIXELS + 3 : 2>(p, m, half);
-        } else if (MAY && kind == PIXELS + 4) {
-            send_kind<WHICH, MAY ? PIXELS + 4 : 2>(p, m, half);
-        } else {
-            send_kind<WHICH, MAY ? PIXELS + 5 : 2>(p, m, half);
+            return;
+        }
+        if constexpr (WHICH == WEIGHT) {
+            if (kind == PIXELS + 3) {
+                send_kind<WHICH, PIXELS + 3>(p, m, half);
+                return;
+            }
+            if (kind == PIXELS + 4) {
+                send_kind<WHICH, PIXELS + 4>(p, m, half);
+                return;
+            }
+            if (WEIGHT || kind == PIXELS + 5) {
+                send_kind<WHICH, PIXELS + 5>(p, m, half);
+                return;
+            }
+        }
+        if constexpr (!WEIGHT) {
+            send_kind<WHICH, 3>(p, m, half);
         }
     }
 
@@ -12903,17 +12911,7 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
     {
         const unsigned char *from = ckci_k_global(p.o.d[p.as.point.residual - 1].p + (to - p.o.t.p));
         uint32_t words[N / 2];
-        if constexpr (N == 8) {
-            const ckci_k_uint4 v = *(const ckci_k_uint4 *)from;
-            words[0] = v.x;
-            words[1] = v.y;
-            words[2] = v.z;
-            words[3] = v.w;
-        } else {
-            const ckci_k_uint2 v = *(const ckci_k_uint2 *)from;
-            words[0] = v.x;
-            words[1] = v.y;
-        }
+        ckci_k_load_words<N>(from, words);
         ckci_k_add_residual(p.o, x, p.o.t.dtype, words);
     }
 

@@ -390,8 +390,6 @@
 #undef M
 #pragma push_macro("M1")
 #undef M1
-#pragma push_macro("MAY")
-#undef MAY
 #pragma push_macro("MERGE")
 #undef MERGE
 #pragma push_macro("MFMA")

@@ -198,7 +198,6 @@
 #pragma pop_macro("LOOPS")
 #pragma pop_macro("M")
 #pragma pop_macro("M1")
-#pragma pop_macro("MAY")
 #pragma pop_macro("MERGE")
 #pragma pop_macro("MFMA")
 #pragma pop_macro("MI")

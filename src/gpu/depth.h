@@ -1152,8 +1152,8 @@ CKCI_FN ckconv_status ckci_depth_weight_by(const ckci_conv *p, const ckconv_devi
     l->grid = ckci_saturating_mul(ckci_saturating_mul(k->tiles_c, k->tiles_u), k->parts);
     double idle = (double)units / (double)ckci_max(l->grid, 1); /* compute units without work */
     double more = down && !planes && k->taps == 9 ? ckci_depth_waste(k) : 1;
-    if (which == CKCI_DEPTH_WEIGHT_4_NEAR && !planes && !through && !walks) {
-        more = 3.7; /* maps of less than eight rows (H200: 3 x 3 and 7 x 7 on 7 x 7) */
+    if (which == CKCI_DEPTH_WEIGHT_4_NEAR && !planes && k->dim[1].length < 8) {
+        more = 3.7; /* a thread has few positions for its sums (H200: 3 x 3 and 7 x 7 on 7 x 7) */
     }
     *cost = ckci_depth_cost(p, device,
                             sheet >= 0             ? 1

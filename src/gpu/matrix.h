@@ -606,7 +606,8 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
 
 /* The same where its groups take tiles of half the rows in turns, `tiles` of them: one multiplies while the
    other stores. Steps read a third more for each product, and take a seventh more time; those
-   whose halves have 64 rows or columns so much more that it did not pay (H200, 310 layers). */
+   whose halves have 64 rows or columns so much more that it did not pay (H200, 310 layers). A group stores
+   its tile alone: each box takes as long as two groups' two. */
 CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                    double red)
 {

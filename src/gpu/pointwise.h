@@ -33,11 +33,13 @@ CKCI_FN double ckci_pointwise_beside(const ckci_gpu_conv *k)
 #define CKCI_POINTWISE_BYTES_256 17
 
 /* Where behind `bytes` of weights in LDS, of `room`, numbers for each of `columns` go that the linear form
-   adds; 0: it is not that form, or they have no room. */
-CKCI_FN int32_t ckci_point_added(const ckci_gpu_target *o, int64_t bytes, int64_t columns, int64_t room)
+   adds (0: it is not that form, or they have no room), and whether a residual comes to them. */
+CKCI_FN void ckci_point_epilogue(ckci_gpu_conv *k, int64_t bytes, int64_t columns, int64_t room)
 {
+    const ckci_gpu_target *o = &k->o;
     const int fits = o->form == CKCI_FORM_LINEAR && !o->scale && !o->shift && bytes + 4 * columns <= room;
-    return fits ? (int32_t)bytes : 0;
+    k->as.point.added = fits ? (int32_t)bytes : 0;
+    k->as.point.residual = fits && o->residual > 0 && ckci_size(o->t.dtype) == 2 ? o->residual : 0;
 }
 
 /* What both orders of channels ask for. */
@@ -168,9 +170,7 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     k->as.point.by_fours = ckci_make_divisor(space / 4);
     k->workers = (int32_t)(blocks * waves);
     l->grid = blocks * parts;
-    k->as.point.added = ckci_point_added(&k->o, width * pitch, width, lds);
-    k->as.point.residual =
-        k->as.point.added && k->o.residual > 0 && ckci_size(o->dtype) == 2 ? k->o.residual : 0;
+    ckci_point_epilogue(k, width * pitch, width, lds);
     l->lds = nvidia ? (int32_t)(width * (pitch + 4)) : 0;
     const double bytes =
         4 * (double)k->rows * ((double)k->red * 2 + (double)k->columns * (double)ckci_size(o->dtype));
@@ -235,9 +235,7 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     k->work = (int32_t)ckci_ceil_div(k->rows, tiles * wide * 16);
     l->grid =
         ckci_min(ckci_ceil_div(k->work, waves), (nvidia && steps > 4 ? 1 : 2) * (int64_t)ckci_units(device));
-    k->as.point.added = ckci_point_added(&k->o, columns * pitch, columns, CKCI_POINTWISE_LDS(nvidia));
-    k->as.point.residual =
-        k->as.point.added && k->o.residual > 0 && ckci_size(o->dtype) == 2 ? k->o.residual : 0;
+    ckci_point_epilogue(k, columns * pitch, columns, CKCI_POINTWISE_LDS(nvidia));
     l->lds = nvidia ? (int32_t)(columns * (pitch + (k->as.point.added ? 4 : 0))) : 0;
     k->workers = (int32_t)(l->grid * waves);
     const double rows = (double)k->rows,

@@ -40,7 +40,7 @@ CKCI_K_FN bool ckci_k_elect()
 }
 
 /* A turn of the barrier ends when so many have arrived, and as many bytes came as were expected; turns are
-   told apart by their parity. One thread begins barriers, then the block meets. */
+   told apart by their parity. Each is begun by one thread, then the block meets. */
 CKCI_K_FN void ckci_k_turns_begin(uint64_t *barrier, int32_t arrivals)
 {
 #if defined(CKCI_SIMULATOR)
@@ -78,8 +78,8 @@ CKCI_K_FN void ckci_k_turns_expect(uint64_t *barrier, int32_t bytes)
 #endif
 }
 
-/* Until the turn of that parity has ended; a thread of its own. */
-CKCI_K_FN void ckci_k_turn_await(uint64_t *barrier, uint32_t parity)
+/* Until the turn of that parity has ended; all of a wave, which is together again after it. */
+CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
 {
 #if defined(CKCI_SIMULATOR)
     sim_turns_await(barrier, parity);
@@ -88,14 +88,6 @@ CKCI_K_FN void ckci_k_turn_await(uint64_t *barrier, uint32_t parity)
                  "@!p bra TRY;\n}" ::"r"(ckci_k_lds_address(barrier)),
                  "r"(parity)
                  : "memory");
-#endif
-}
-
-/* And all of a wave, which is together again after it. */
-CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
-{
-    ckci_k_turn_await(barrier, parity);
-#if defined(__CUDA_ARCH__)
     __syncwarp();
 #endif
 }

@@ -93,6 +93,22 @@ template <int N> CKCI_K_FN void ckci_k_widen_line(bool bf16, const uint32_t *w, 
     }
 }
 
+/* Words of N numbers of f16 or bf16 that are aligned together. */
+template <int N> CKCI_K_FN void ckci_k_load_words(const unsigned char *p, uint32_t *w)
+{
+    if constexpr (N == 8) {
+        const ckci_k_uint4 v = *(const ckci_k_uint4 *)p;
+        w[0] = v.x;
+        w[1] = v.y;
+        w[2] = v.z;
+        w[3] = v.w;
+    } else {
+        const ckci_k_uint2 v = *(const ckci_k_uint2 *)p;
+        w[0] = v.x;
+        w[1] = v.y;
+    }
+}
+
 /* N numbers of f32, f16 or bf16 that are aligned together. */
 template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned char *from, float (&x)[N])
 {
@@ -114,17 +130,7 @@ template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned c
         }
         return;
     }
-    if constexpr (N == 8) {
-        const ckci_k_uint4 v = *(const ckci_k_uint4 *)p;
-        w[0] = v.x;
-        w[1] = v.y;
-        w[2] = v.z;
-        w[3] = v.w;
-    } else {
-        const ckci_k_uint2 v = *(const ckci_k_uint2 *)p;
-        w[0] = v.x;
-        w[1] = v.y;
-    }
+    ckci_k_load_words<N>(p, w);
     const bool bf16 = CKCI_K_BF16(dtype != CKCONV_F16);
     if constexpr (CKCI_K_MAYBE_AMD) { /* as in ckci_k_store8 */
         if (bf16) {

@@ -196,17 +196,7 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
     {
         const unsigned char *from = ckci_k_global(p.o.d[p.as.point.residual - 1].p + (to - p.o.t.p));
         uint32_t words[N / 2];
-        if constexpr (N == 8) {
-            const ckci_k_uint4 v = *(const ckci_k_uint4 *)from;
-            words[0] = v.x;
-            words[1] = v.y;
-            words[2] = v.z;
-            words[3] = v.w;
-        } else {
-            const ckci_k_uint2 v = *(const ckci_k_uint2 *)from;
-            words[0] = v.x;
-            words[1] = v.y;
-        }
+        ckci_k_load_words<N>(from, words);
         ckci_k_add_residual(p.o, x, p.o.t.dtype, words);
     }
 

@@ -127,18 +127,28 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     template <int WHICH> static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
-        enum { PIXELS = CKCI_K_BOX_PIXELS, MAY = WHICH == WEIGHT };
+        enum { PIXELS = CKCI_K_BOX_PIXELS };
         const int32_t kind = p.box[WHICH].rank + (p.box[WHICH].pixels ? +PIXELS : 0);
         if (kind == 2) {
             send_kind<WHICH, 2>(p, m, half);
-        } else if (!WEIGHT && kind == 3) {
-            send_kind<WHICH, WEIGHT ? 2 : 3>(p, m, half);
-        } else if (MAY && kind == PIXELS + 3) {
-            send_kind<WHICH, MAY ? PIXELS + 3 : 2>(p, m, half);
-        } else if (MAY && kind == PIXELS + 4) {
-            send_kind<WHICH, MAY ? PIXELS + 4 : 2>(p, m, half);
-        } else {
-            send_kind<WHICH, MAY ? PIXELS + 5 : 2>(p, m, half);
+            return;
+        }
+        if constexpr (WHICH == WEIGHT) {
+            if (kind == PIXELS + 3) {
+                send_kind<WHICH, PIXELS + 3>(p, m, half);
+                return;
+            }
+            if (kind == PIXELS + 4) {
+                send_kind<WHICH, PIXELS + 4>(p, m, half);
+                return;
+            }
+            if (WEIGHT || kind == PIXELS + 5) {
+                send_kind<WHICH, PIXELS + 5>(p, m, half);
+                return;
+            }
+        }
+        if constexpr (!WEIGHT) {
+            send_kind<WHICH, 3>(p, m, half);
         }
     }
 
