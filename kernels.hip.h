@@ -9609,16 +9609,21 @@ CKCI_K_FN void ckci_k_turns_await(uint64_t *barrier, uint32_t parity)
 }
 
 #if defined(CKCI_SIMULATOR)
+/* Chunk `chunk` of row r of a box in LDS. */
+CKCI_K_FN int ckci_k_box_spot(const ckci_gpu_box &b, int r, int chunk)
+{
+    const int spot = r * b.wide * 2 + chunk * 16;
+    return spot ^ (spot >> 7 & (b.wide / 8 - 1)) << 4;
+}
+
 /* Row r of a box, from NULL: outside. */
 CKCI_K_FN void ckci_k_box_row(const ckci_gpu_box &b, unsigned char *to, int r, const unsigned char *from,
                               int32_t place)
 {
-    const ckci_k_uint4 zero = {0, 0, 0, 0};
-    for (int chunk = 0; chunk < b.wide / 8; chunk++) {
-        const int64_t at = place + 8 * (int64_t)chunk;
-        const int spot = r * b.wide * 2 + chunk * 16;
-        *(ckci_k_uint4 *)(to + (spot ^ (spot >> 7 & (b.wide / 8 - 1)) << 4)) =
-            from && at >= 0 && at < b.len[0] ? *(const ckci_k_uint4 *)(from + 2 * at) : zero;
+    for (int i = 0; i < b.wide; i++) {
+        const int64_t at = place + (int64_t)i;
+        *(uint16_t *)(to + ckci_k_box_spot(b, r, i / 8) + i % 8 * 2) =
+            from && at >= 0 && at < b.len[0] ? *(const uint16_t *)(from + 2 * at) : (uint16_t)0;
     }
 }
 #endif
@@ -9709,11 +9714,11 @@ CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from
     for (int r = 0; r < CKCI_TMA_BOX; r++) {
         const int64_t row = (b.rank == 2 ? c.x : c.y) + (int64_t)r;
         const int64_t offset = row * b.stride[b.rank - 1] + (b.rank == 2 ? 0 : c.x * b.stride[1]);
-        for (int chunk = 0; chunk < 8 && row < b.len[b.rank - 1]; chunk++) {
-            const int64_t at = c.place + 8 * (int64_t)chunk;
+        for (int i = 0; i < CKCI_TMA_BOX && row < b.len[b.rank - 1]; i++) {
+            const int64_t at = c.place + (int64_t)i;
             if (at < b.len[0] && (b.rank == 2 || c.x < b.len[1])) {
-                *(ckci_k_uint4 *)(uintptr_t)(b.p + 2 * (offset + at)) =
-                    *(const ckci_k_uint4 *)(from + ckci_k_spot<128>(r, chunk));
+                *(uint16_t *)(uintptr_t)(b.p + 2 * (offset + at)) =
+                    *(const uint16_t *)(from + ckci_k_spot<128>(r, i / 8) + i % 8 * 2);
             }
         }
     }
