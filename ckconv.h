@@ -3613,6 +3613,7 @@ typedef struct ckci_gpu_stem {
     ckconv_dtype type;
     int32_t n, k, c;
     int32_t filter[2], input[2], output[2], stride[2], pad[2], dilation_y;
+    int32_t in_first, out_first;        /* channels first: in's; out's, or dout's */
     int32_t tile[2], tiles[2], tiles_n; /* positions of a tile, tiles of an image; blocks for all k */
     int32_t items, blocks;              /* tiles of all images; those that run side by side */
     int32_t rows, pitch;                /* of a tile's pixels in LDS; bytes of a row, bwd_data: of a pixel */
@@ -3620,15 +3621,15 @@ typedef struct ckci_gpu_stem {
     int32_t steps;                      /* of 16 places of the reduction */
     int32_t columns, window[2], first[2]; /* bwd_data: stride x stride x C; taps of a phase; the first q */
     /* bwd_weight (columns: taps x C): blocks for all columns, planes of a row in one copy, numbers of a
-       plane, its bytes in LDS, chunks of a row that is read */
-    int32_t tiles_c, planes, length, plane, chunks;
+       plane, its bytes in LDS, chunks of a row that is read; bytes of a channel of dout there (out_first) */
+    int32_t tiles_c, planes, length, plane, chunks, line;
     int32_t chain;          /* items of a block that are summed at a time, 0: all; see ckci_sum_chain */
     unsigned char *partial; /* [block][k][column] */
     unsigned char *sums;    /* [block][k]: for dbias, of a column of ones behind the others; or NULL */
     int32_t ones;           /* bytes of a row from its start to those */
     /* by_row: row_pairs, bwd_data: pairs of K; by_wide: pixels of a row */
     ckci_divisor by_tile_x, by_tiles_x, by_tiles_y, by_tiles_n, by_pairs, by_row, by_c, by_chunks, by_wide,
-        by_stride_x, by_window_x, by_planes, by_tiles_c, by_filter_x;
+        by_stride_x, by_window_x, by_planes, by_tiles_c, by_filter_x, by_line;
 } ckci_gpu_stem;
 
 typedef struct ckci_gpu_pair {
@@ -19676,8 +19677,8 @@ CKCI_FN ckconv_status ckci_list_matrix_gather(const ckconv_plan *plan, const ckc
   >>gpu-stem
   First layers (see ckci_k_stem_fwd and ckci_k_stem_back in kernels/matrix): which problems they take, the
   tile of positions and the blocks. Few input channels leave a matrix unit's reduction mostly empty, so that
-  these kernels lay it over taps and channels together; pixels must lie dense in memory for that. bwd_weight
-  has parts, which a second launch adds.
+  these kernels lay it over taps and channels together; rows of pixels must lie dense in memory for that, with
+  channels last or each channel by itself. bwd_weight has parts, which a second launch adds.
 */
 /* Is a tensor of channels last one row of numbers for each y, whole 16-byte chunks? */
 CKCI_FN int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
@@ -19686,6 +19687,17 @@ CKCI_FN int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
            (t->stride[2] == 1 || t->len[2] == 1) && t->stride[5] == t->len[2] &&
            t->len[2] * t->len[5] % 8 == 0 && (t->len[4] == 1 || t->stride[4] % 8 == 0) &&
            (t->len[1] == 1 || t->stride[1] % 8 == 0) && (uintptr_t)t->p % 16 == 0;
+}
+
+/* The same of channels first: rows of each plane are whole 16-byte chunks. */
+CKCI_FN int ckci_stem_first(const ckci_tensor *t, ckconv_dtype type)
+{
+    int good = t->dtype == type && t->compute == type && t->stride[5] == 1 && t->len[5] % 8 == 0 &&
+               (uintptr_t)t->p % 16 == 0;
+    for (int i = 1; i < 5; i++) {
+        good = good && (t->len[i] == 1 || t->stride[i] % 8 == 0);
+    }
+    return good;
 }
 
 /* Do its offsets inside an image fit 32 bits, in bytes? */
@@ -19721,12 +19733,12 @@ CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *d
                          "without dilation; here C is %lld, K %lld",
                          CKCI_LL(p->c), CKCI_LL(p->k));
     }
-    int rows = back || ckci_stem_dense(in, type), chunks = ckci_aligned_columns(out, p->k);
+    int rows = back || ckci_stem_dense(in, type) || (in->op.kind == CKCONV_PASS && ckci_stem_first(in, type)),
+        chunks = ckci_aligned_columns(out, p->k) || (!back && ckci_stem_first(out, type));
     if (!rows || !chunks || (p->op != CKCONV_FWD && (out->compute != type || out->op.kind != CKCONV_PASS))) {
-        return ckci_fail(
-            err, CKCONV_ERR_UNSUPPORTED,
-            "stem takes channels last, aligned to 16 bytes, with rows of `in` that are multiples "
-            "of them");
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "stem takes tensors aligned to 16 bytes, channels last with rows of `in` that are "
+                         "multiples of them, or (but in bwd_data) first with widths that are");
     }
     int64_t beside = 0; /* bwd_data: phases are offsets, too */
     for (int i = 1; i < 3; i++) {
@@ -19748,8 +19760,9 @@ CKCI_FN int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high, 
     }
     int64_t numbers =
         k->left - k->pad[1] * k->c - k->odd + (wide - 1) * k->stride[1] * k->c + 2 * (int64_t)k->row_pairs;
+    const int64_t chunk = k->in_first ? 8 * k->c : 8;
     return ((high - 1) * k->stride[0] + (k->filter[0] - 1) * (int64_t)k->dilation_y + 1) *
-           (ckci_ceil_div(numbers, 8) * 16);
+           (ckci_ceil_div(numbers, chunk) * 2 * chunk);
 }
 
 /* The cheapest tile of the positions y and x, in cycles of a compute unit: products (`each` for 16
@@ -19792,6 +19805,15 @@ CKCI_FN double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, int
     return least;
 }
 
+/* What a launch takes of so many cycles of a unit, and of both tensors' bytes. */
+CKCI_FN double ckci_stem_time(const ckci_conv *p, const ckconv_device *device, double cycles)
+{
+    const double bytes = 2 * ((double)ckci_count(&p->t[CKCI_IN]) + (double)ckci_count(&p->t[CKCI_OUT]));
+    const double moved = ckci_cost_bytes(device, bytes, 20),
+                 products = ckci_cost_matrix(device, cycles / 1.7);
+    return moved > products ? moved : products;
+}
+
 CKCI_FN void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
 {
     int back = p->op == CKCONV_BWD_DATA;
@@ -19804,6 +19826,14 @@ CKCI_FN void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
     k->k = (int32_t)p->k;
     k->c = (int32_t)p->c;
     k->dilation_y = (int32_t)p->dilation[1];
+    k->in_first = !back && !ckci_stem_dense(&p->t[CKCI_IN], k->type);
+    k->out_first = !ckci_aligned_columns(&p->t[CKCI_OUT], p->k);
+    if (k->out_first && p->op == CKCONV_FWD) { /* of a line: one number for its channel */
+        k->o.across = 1;
+        for (int32_t j = 0; j < k->o.num_d; j++) {
+            k->o.d[j].stride[5] = k->o.d[j].stride[2];
+        }
+    }
     for (int i = 0; i < 2; i++) {
         k->filter[i] = (int32_t)p->filter[i + 1];
         k->input[i] = (int32_t)p->input[i + 1];
@@ -19846,7 +19876,7 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
         x = (k->input[1] - 1 + k->pad[1]) / k->stride[1] - k->first[1] + 1;
     } else {
         k->odd = k->pad[1] * k->c % 2;
-        k->left = (k->pad[1] * k->c + k->odd + 7) / 8 * 8;
+        k->left = k->in_first ? (k->pad[1] + 7) / 8 * 8 * k->c : (k->pad[1] * k->c + k->odd + 7) / 8 * 8;
         k->row_pairs = (k->odd + k->filter[1] * k->c + 1) / 2;
         steps = ckci_ceil_div((int64_t)k->filter[0] * k->row_pairs, 8);
         if (steps * 8 > CKCI_STEM_PAIRS || k->stride[1] * k->c % 2 != 0) {
@@ -19871,7 +19901,7 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
         int64_t wide = ckci_stem_bytes(k, 0, 1, k->tile[1]);
         k->rows = (k->tile[0] - 1) * k->stride[0] + (k->filter[0] - 1) * k->dilation_y + 1;
         k->pitch = (int32_t)(wide / ((k->filter[0] - 1) * k->dilation_y + 1));
-        chunks = k->pitch / 16;
+        chunks = k->pitch / (k->in_first ? 16 * k->c : 16);
     }
     k->by_tile_x = ckci_make_divisor(k->tile[1]);
     k->by_tiles_x = ckci_make_divisor(k->tiles[1]);
@@ -19883,7 +19913,7 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
     k->by_wide = ckci_make_divisor(k->tile[1] + k->window[1] - 1);
     ckci_set_kernel(l, back ? CKCI_KERNEL_matrix_stem_bwd_data : CKCI_KERNEL_matrix_stem_fwd);
     l->grid = (int64_t)k->blocks * k->tiles_n;
-    *cost = ckci_cost_launch(device, 4000) + ckci_cost_matrix(device, cycles / 1.7);
+    *cost = ckci_cost_launch(device, 4000) + ckci_stem_time(p, device, cycles);
     return CKCONV_OK;
 }
 
@@ -19928,10 +19958,12 @@ CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *devi
                 length = positions + (k->filter[1] - 1) / k->stride[1];
         int64_t plane = ckci_ceil_div(length * 2 - 14, 128) * 128 + 16;
         int64_t pitch = (2 * k->planes + (k->ones > 0)) * plane;
-        int64_t chunks = ckci_ceil_div(k->left - k->pad[1] * k->c + (length / 2 * 2 + 3) * k->planes, 8);
+        int64_t numbers = k->in_first ? k->left - k->pad[1] + (length / 2 * 2 + 3) * k->stride[1]
+                                      : k->left - k->pad[1] * k->c + (length / 2 * 2 + 3) * k->planes;
+        int64_t chunks = ckci_ceil_div(numbers, 8);
         for (int64_t high = 1; high <= ckci_min(y, 16) && wide != before && wide > 0; high++) {
             int64_t rows = (high - 1) * k->stride[0] + (k->filter[0] - 1) * (int64_t)k->dilation_y + 1;
-            if (rows * (pitch + chunks * 16) > CKCI_STEM_PLANES(nvidia) ||
+            if (rows * (pitch + (k->in_first ? k->c : 1) * chunks * 16) > CKCI_STEM_PLANES(nvidia) ||
                 positions > CKCI_STEM_POSITIONS(nvidia)) {
                 break;
             }
@@ -19975,7 +20007,7 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     k->tiles_c = (int32_t)ckci_ceil_div(columns, 160);
     k->tiles_n = (int32_t)ckci_ceil_div(p->k, 64);
     k->planes = k->stride[1] * k->c;
-    k->left = (k->pad[1] * k->c + 7) / 8 * 8;
+    k->left = ((k->in_first ? k->pad[1] : k->pad[1] * k->c) + 7) / 8 * 8;
     k->ones = p->dbias.dtype && p->t[CKCI_OUT].plain && columns % 160 != 0;
     int64_t shares = (int64_t)k->tiles_c * k->tiles_n;
     int64_t blocks = ckci_max(ckci_max(device->compute_units, 1) * 2 / shares, 1);
@@ -20007,9 +20039,12 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     k->by_chunks = ckci_make_divisor(k->chunks);
     k->by_planes = ckci_make_divisor(k->planes);
     k->by_filter_x = ckci_make_divisor(k->filter[1]);
+    const int64_t line = ckci_ceil_div(k->tile[1], 16) * 2; /* chunks */
+    k->line = (int32_t)(line * 16 + 16);
+    k->by_line = ckci_make_divisor(ckci_max(line, 1));
     ckci_set_kernel(l, CKCI_KERNEL_matrix_stem_bwd_weight);
     l->grid = blocks * shares;
-    *cost = ckci_cost_launch(device, 10000) + ckci_cost_matrix(device, cycles / 1.7);
+    *cost = ckci_cost_launch(device, 10000) + ckci_stem_time(p, device, cycles);
     return CKCONV_OK;
 }
 
@@ -20711,13 +20746,14 @@ CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
     return ckci_depth_cost(p, device, 1.5) * (timed ? slices : 4) + ckci_cost_launch(device, 160.6);
 }
 
-/* What near takes, by its cost below. */
+/* What near takes, by its cost below, of which packing is as it is. */
 CKCI_FN double ckci_near_weight_ns(const ckci_conv *p, const ckconv_device *device, const ckci_matrix *m,
                                    double cost)
 {
-    return ckci_cost_ns(cost, p->k * p->c == 1                ? CKCI_DEPTH_REAL
-                              : ckci_matrix_groups(device, m) ? 1
-                                                              : 1 / CKCI_NEAR_BESIDE);
+    const double real = p->k * p->c == 1                ? CKCI_DEPTH_REAL
+                        : ckci_matrix_groups(device, m) ? 1
+                                                        : 1 / CKCI_NEAR_BESIDE;
+    return ckci_cost_ns(cost - m->packing, real) + m->packing;
 }
 
 /* bwd_weight; a part of the sums for each block of a slice. */
@@ -20732,6 +20768,10 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     ckci_image(c, &space, beyond);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g * p->k, p->c),
                                       ckci_saturating_mul(p->filter[0], p->filter[1] * p->filter[2]));
+    if (c->c % 8 == 0 && c->k % 8 == 0) { /* packing adds no channels */
+        CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
+        CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
+    }
     ckci_tensor in = c->t[CKCI_IN], dout = c->t[CKCI_OUT]; /* their groups as one */
     ckci_merge_tensor(&in, in.len[0]);
     ckci_merge_tensor(&dout, dout.len[0]);
@@ -20755,15 +20795,16 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     k->by_one_c = ckci_make_divisor(p->c);
     m->l.grid = ckci_saturating_mul((int64_t)k->as.region.parts * k->tiles_n, k->as.region.planes);
     if (p->k * p->c == 1) {
-        *cost = ckci_near_single(p, device);
+        *cost = ckci_near_single(p, device) + m->packing;
         return CKCONV_OK;
     }
     double sums = ckci_sums_cost(device, m->split + 1, bytes);
     if (ckci_matrix_groups(device, m)) { /* measured beside tiles */
-        *cost = ckci_cost_matrix(device, *cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums;
+        *cost = ckci_cost_matrix(device, *cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums + m->packing;
         return CKCONV_OK;
     }
-    *cost = CKCI_NEAR_BESIDE * (ckci_cost_matrix(device, *cost) + ckci_cost_launch(device, 8000)) + sums / 2;
+    *cost = CKCI_NEAR_BESIDE * (ckci_cost_matrix(device, *cost) + ckci_cost_launch(device, 8000)) + sums / 2 +
+            m->packing;
     return CKCONV_OK;
 }
 
@@ -20784,9 +20825,8 @@ CKCI_FN int ckci_image_weights(const ckci_conv *p, int tma, ckci_conv *image)
     const int64_t positions = p->input[0] * p->input[1] * p->input[2], n = p->n, size = 2;
     if (!CKCI_KEEP_GATHER_HALF || p->g != 1 || p->num_d > 0 || !ckci_pointwise(p) || n < 1 ||
         (n > CKCI_MOST_TAPS && !tma) || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 ||
-        p->c % 8 != 0 ||
-        in->stride[2] == 1 || dout->stride[2] == 1 || ckci_image_reach(in, n, p->c) > INT32_MAX ||
-        ckci_image_reach(dout, n, p->k) > INT32_MAX) {
+        p->c % 8 != 0 || in->stride[2] == 1 || dout->stride[2] == 1 ||
+        ckci_image_reach(in, n, p->c) > INT32_MAX || ckci_image_reach(dout, n, p->k) > INT32_MAX) {
         return 0;
     }
     ckci_tensor a, b;

@@ -11096,22 +11096,26 @@ template <int KIND, int BM, int BN> struct ckci_k_most_threads<ckci_k_matrix_tma
   one tile after the other and owns their outputs. The planner (>>gpu-stem) chooses tiles and refuses tensors
   that do not lie dense.
 */
-/* ---- First layers: few channels (C), 16-bit types, channels last, in one or two dimensions. The general
-   tiles pad C to eight and read memory once for each tap; here the pixels that a tile of positions reads lie
-   in LDS as memory holds them. Blocks stay: each packs the weights once and then takes tiles of positions
-   (items) p.blocks apart. Of a unit these kernels ask, besides its products:
+/* ---- First layers: few channels (C), 16-bit types, in one or two dimensions. The general tiles pad C to
+   eight and read memory once for each tap; here the pixels that a tile of positions reads lie in LDS as
+   memory with channels last holds them. Blocks stay: each packs the weights once and then takes tiles of
+   positions (items) p.blocks apart. Channels first: pixels are turned on their way into LDS, and eight
+   neighbouring positions of a channel are stored together. Of a unit these kernels ask, besides its products:
        words     the operand whose row r, pair i of the reduction is f(h, i'): a lane holds HOLDS rows,
                  held(h), and PAIRS pairs of each, pair(i')
        channel   which of 64 channels stands in row (column) i of tile t of the weights, such that a lane has
                  eight neighbouring ones in its sums: chunk u of row held(h), of CHUNKS, from
                  chunk_channel(u) on
-       product   sums of which a lane holds channels of one position (`across`: rows are positions) */
+       product   sums of which a lane holds channels of one position (`across`: rows are positions)
+       turned    the same of which it holds positions of a channel: `line` l, of LINES, of 16 channels and two
+                 tiles of positions is eight neighbours, from line_first on, of channel line_channel; position
+                 says which of the 32 is row r of tile i */
 struct ckci_k_stem_mfma;
 struct ckci_k_stem_mma;
 template <int GFX> struct ckci_k_stem_wmma;
 #if defined(CKCI_K_MFMA)
 struct ckci_k_stem_mfma : ckci_k_mfma16 {
-    enum { HOLDS = 1, PAIRS = 2, CHUNKS = 2 };
+    enum { HOLDS = 1, PAIRS = 2, CHUNKS = 2, LINES = 1 };
 
     static CKCI_K_MEMBER int held(int)
     {
@@ -11164,12 +11168,37 @@ struct ckci_k_stem_mfma : ckci_k_mfma16 {
     {
         multiply<T>(d, pixels, wei);
     }
+
+    template <class T> static CKCI_K_MEMBER void turned(sums &d, const operand &pixels, const operand &wei)
+    {
+        across<T>(d, pixels, wei);
+    }
+
+    static CKCI_K_MEMBER int position(int i, int row)
+    {
+        return row / 4 * 8 + i * 4 + row % 4;
+    }
+
+    static CKCI_K_MEMBER int line_first(int)
+    {
+        return (int)threadIdx.x % WAVE / 16 * 8;
+    }
+
+    static CKCI_K_MEMBER int line_channel(int)
+    {
+        return (int)threadIdx.x % 16;
+    }
+
+    static CKCI_K_MEMBER float line(const sums &low, const sums &high, int, int i)
+    {
+        return i < 4 ? low.v[i] : high.v[i - 4];
+    }
 };
 #endif
 
 #if defined(CKCI_K_WMMA) || defined(CKCI_K_WMMA12)
 template <int GFX> struct ckci_k_stem_wmma : ckci_k_wmma<GFX> {
-    enum { HOLDS = 1, PAIRS = GFX == 11 ? 8 : 4, CHUNKS = 4 };
+    enum { HOLDS = 1, PAIRS = GFX == 11 ? 8 : 4, CHUNKS = 4, LINES = 2 };
     typedef ckci_k_wmma<GFX> base;
     typedef typename base::operand operand;
     typedef typename base::sums sums;
@@ -11235,12 +11264,37 @@ template <int GFX> struct ckci_k_stem_wmma : ckci_k_wmma<GFX> {
     {
         base::template multiply<T>(d, pixels, wei);
     }
+
+    template <class T> static CKCI_K_MEMBER void turned(sums &d, const operand &pixels, const operand &wei)
+    {
+        across<T>(d, pixels, wei);
+    }
+
+    static CKCI_K_MEMBER int position(int i, int row)
+    {
+        return i * 16 + (GFX == 11 ? row % 2 * 8 + row / 2 : row);
+    }
+
+    static CKCI_K_MEMBER int line_first(int l)
+    {
+        return l * 16 + half() * 8;
+    }
+
+    static CKCI_K_MEMBER int line_channel(int)
+    {
+        return (int)threadIdx.x % 16;
+    }
+
+    static CKCI_K_MEMBER float line(const sums &low, const sums &high, int l, int i)
+    {
+        return l ? high.v[i] : low.v[i];
+    }
 };
 #endif
 
 #if defined(CKCI_K_MMA)
 struct ckci_k_stem_mma : ckci_k_mma {
-    enum { HOLDS = 2, PAIRS = 2, CHUNKS = 2 };
+    enum { HOLDS = 2, PAIRS = 2, CHUNKS = 2, LINES = 2 };
 
     static CKCI_K_MEMBER int held(int h)
     {
@@ -11294,6 +11348,34 @@ struct ckci_k_stem_mma : ckci_k_mma {
     {
         product<T>(d, pixels, wei);
     }
+
+    /* Weights are the rows. */
+    template <class T> static CKCI_K_MEMBER void turned(sums &d, const operand &pixels, const operand &wei)
+    {
+        const operand rows = {wei.x, wei.z, wei.y, wei.w};
+        half<T>(d.v, rows, pixels.x, pixels.z);
+        half<T>(d.v + 4, rows, pixels.y, pixels.w);
+    }
+
+    static CKCI_K_MEMBER int position(int i, int row)
+    {
+        return row % 8 / 2 * 8 + i * 4 + row / 8 * 2 + row % 2;
+    }
+
+    static CKCI_K_MEMBER int line_first(int)
+    {
+        return (int)threadIdx.x % 4 * 8;
+    }
+
+    static CKCI_K_MEMBER int line_channel(int l)
+    {
+        return (int)threadIdx.x % WAVE / 4 + 8 * l;
+    }
+
+    static CKCI_K_MEMBER float line(const sums &low, const sums &high, int l, int i)
+    {
+        return (i < 4 ? low : high).v[i % 4 / 2 * 4 + l * 2 + i % 2];
+    }
 };
 #endif
 
@@ -11335,12 +11417,37 @@ CKCI_K_FN void ckci_k_stem_close()
 #endif
 }
 
+/* Eight pixels of C channels, each of which has 16 bytes, as channels last has them, to LDS. */
+template <int C> CKCI_K_FN void ckci_k_stem_turn_pixels(unsigned char *to, const ckci_k_uint4 (&v)[C])
+{
+    uint32_t from[C][4], word[4 * C];
+    CKCI_K_UNROLL(4)
+    for (int c = 0; c < C; c++) {
+        from[c][0] = v[c].x;
+        from[c][1] = v[c].y;
+        from[c][2] = v[c].z;
+        from[c][3] = v[c].w;
+    }
+    CKCI_K_UNROLL(16)
+    for (int i = 0; i < 4 * C; i++) { /* numbers 2 * i and 2 * i + 1 */
+        const int low = 2 * i / C, high = (2 * i + 1) / C;
+        const uint32_t a = from[2 * i % C][low / 2], b = from[(2 * i + 1) % C][high / 2];
+        word[i] = (low % 2 ? a >> 16 : a & 0xffffu) | (high % 2 ? b & 0xffff0000u : b << 16);
+    }
+    CKCI_K_UNROLL(4)
+    for (int c = 0; c < C; c++) {
+        const ckci_k_uint4 some = {word[4 * c], word[4 * c + 1], word[4 * c + 2], word[4 * c + 3]};
+        ((ckci_k_uint4 *)to)[c] = some;
+    }
+}
+
 /* fwd. Rows of pixels lie in LDS as in memory, from p.left numbers before the tile's first pixel on, zeros
    where they are padding: the taps of a filter's row are neighbours there (filter * C numbers) and begin at
    an even number, or p.odd before them (its weight is zero). The reduction runs over pairs of them:
    p.row_pairs for each row of the filter, in steps of eight; a pair lies `offset` bytes behind a position's
    first one. A block holds the weights of 64 channels, a wave takes TILES * 16 positions of a tile at a time.
-   While it multiplies one tile, the next one comes into the other of two buffers. */
+   While it multiplies one tile, the next one comes into the other of two buffers. Pixels with channels first
+   (p.in_first) begin at a multiple of eight before the tile's first one. */
 template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
     enum { WAVES = 256 / U::WAVE };
     struct lds {
@@ -11387,7 +11494,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
         for (int32_t i = (int32_t)threadIdx.x; i < 64 * pairs; i += 256) {
             const int32_t row = ckci_k_divide(i, p.by_pairs), pair = i - row * pairs;
             const int32_t y = ckci_k_divide(pair, p.by_row), at = (pair - y * p.row_pairs) * 2 - p.odd;
-            const int32_t k = channel0 + U::channel(row / 16, row % 16);
+            const int32_t k = channel0 + (p.out_first ? row : U::channel(row / 16, row % 16));
             uint32_t v[2];
             CKCI_K_UNROLL(2)
             for (int h = 0; h < 2; h++) {
@@ -11403,8 +11510,41 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
         }
     }
 
+    /* Channels first: eight pixels at a time. */
+    template <int C>
+    static CKCI_K_MEMBER void stage_first(const ckci_gpu_stem &p, int32_t item, unsigned char *pixels)
+    {
+        const ckci_k_stem_item t(p, item);
+        const ckci_k_window from = ckci_k_make_window(p.a.p + CKCI_K_HALF * t.n * p.a.stride[1]);
+        const int32_t chunks = p.pitch / (16 * C), top = t.y * p.stride[0] - p.pad[0];
+        const int32_t first = t.x * p.stride[1] - p.left / C, step = (int32_t)p.a.stride[4],
+                      plane = (int32_t)p.a.stride[2];
+        CKCI_K_UNROLL(1)
+        for (int32_t i = (int32_t)threadIdx.x; i < p.rows * chunks; i += 256) {
+            const int32_t row = ckci_k_divide(i, p.by_chunks), at = first + (i - row * chunks) * 8;
+            const int32_t y = top + row;
+            const bool good = (uint32_t)y < (uint32_t)p.input[0] && at >= 0 && at < p.input[1];
+            ckci_k_uint4 v[C];
+            CKCI_K_UNROLL(4)
+            for (int c = 0; c < C; c++) {
+                v[c] = ckci_k_window_load(from, good ? CKCI_K_HALF * (y * step + c * plane + at) : INT32_MIN);
+            }
+            ckci_k_stem_turn_pixels<C>(pixels + i * (16 * C), v);
+        }
+    }
+
     static CKCI_K_MEMBER void stage(const ckci_gpu_stem &p, int32_t item, unsigned char *pixels)
     {
+        if (p.in_first) {
+            if (p.c == 2) {
+                stage_first<2>(p, item, pixels);
+            } else if (p.c == 3) {
+                stage_first<3>(p, item, pixels);
+            } else {
+                stage_first<4>(p, item, pixels);
+            }
+            return;
+        }
         const ckci_k_stem_item t(p, item);
         const ckci_k_window from = ckci_k_make_window(p.a.p + CKCI_K_HALF * t.n * p.a.stride[1]);
         const int32_t chunks = p.pitch / 16, top = t.y * p.stride[0] - p.pad[0];
@@ -11418,24 +11558,27 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
         }
     }
 
+    /* Sums of a tile and 64 channels; a lane holds EIGHTS times eight of them, which lie side by side. */
+    enum { EIGHTS = TILES * U::HOLDS * U::CHUNKS };
+    typedef typename U::sums all_sums[TILES][4];
+
     template <class T>
     static CKCI_K_MEMBER void tile(const ckci_gpu_stem &p, int32_t item, int32_t channel0, const lds &m,
                                    const unsigned char *pixels)
     {
-        const ckci_k_stem_item t(p, item);
-        const int32_t count = p.tile[0] * p.tile[1], pitch = p.steps * 32 + 16;
-        const unsigned char *wei = m.wei + U::wei_row() * pitch;
+        static_assert(TILES == 2 && +EIGHTS == 4 * U::LINES, "lines are of two tiles");
+        const int32_t count = p.tile[0] * p.tile[1];
         const unsigned char *first = pixels + CKCI_K_HALF * (p.left - p.pad[1] * p.c - p.odd);
         CKCI_K_UNROLL(1)
         for (int32_t row0 = (int32_t)threadIdx.x / U::WAVE * (TILES * 16); row0 < count;
              row0 += WAVES * TILES * 16) {
             const unsigned char *at[TILES][U::HOLDS];
-            typename U::sums sum[TILES][4];
+            all_sums sum;
             CKCI_K_UNROLL(4)
             for (int i = 0; i < TILES; i++) {
                 CKCI_K_UNROLL(2)
                 for (int h = 0; h < U::HOLDS; h++) {
-                    int32_t e = row0 + i * 16 + U::held(h);
+                    int32_t e = row0 + (p.out_first ? U::position(i, U::held(h)) : i * 16 + U::held(h));
                     e = e < count ? e : count - 1;
                     const int32_t y = ckci_k_divide(e, p.by_tile_x), x = e - y * p.tile[1];
                     at[i][h] = first + y * p.stride[0] * p.pitch + x * (p.stride[1] * p.c * CKCI_K_HALF);
@@ -11448,62 +11591,142 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                     }
                 }
             }
-            CKCI_K_UNROLL_SOME(2)
-            for (int32_t step = 0; step < p.steps; step++) {
-                typename U::operand a[TILES];
-                int32_t offset[U::PAIRS];
-                CKCI_K_UNROLL(8)
-                for (int i = 0; i < U::PAIRS; i++) {
-                    offset[i] = m.offset[step * 8 + U::pair(i)];
-                }
+            if (p.out_first) { /* the item anew: registers */
+                multiply<T, true>(p, m, at, sum);
+                store_lines<T>(p, ckci_k_stem_item(p, item), row0, channel0, sum);
+            } else {
+                multiply<T, false>(p, m, at, sum);
+                store_chunks<T>(p, ckci_k_stem_item(p, item), row0, channel0, sum);
+            }
+        }
+    }
+
+    /* FIRST: lanes hold positions of a channel. */
+    template <class T, bool FIRST>
+    static CKCI_K_MEMBER void multiply(const ckci_gpu_stem &p, const lds &m,
+                                       const unsigned char *const (&at)[TILES][U::HOLDS], all_sums &sum)
+    {
+        const int32_t pitch = p.steps * 32 + 16;
+        const unsigned char *wei = m.wei + U::wei_row() * pitch;
+        CKCI_K_UNROLL_SOME(2)
+        for (int32_t step = 0; step < p.steps; step++) {
+            typename U::operand a[TILES];
+            int32_t offset[U::PAIRS];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < U::PAIRS; i++) {
+                offset[i] = m.offset[step * 8 + U::pair(i)];
+            }
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < TILES; i++) {
+                a[i] = U::words([&](int h, int e) { return *(const uint32_t *)(at[i][h] + offset[e]); });
+            }
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                typename U::operand b = U::wei(wei + j * 16 * pitch + step * 32);
                 CKCI_K_UNROLL(4)
                 for (int i = 0; i < TILES; i++) {
-                    a[i] = U::words([&](int h, int e) { return *(const uint32_t *)(at[i][h] + offset[e]); });
-                }
-                CKCI_K_UNROLL(4)
-                for (int j = 0; j < 4; j++) {
-                    typename U::operand b = U::wei(wei + j * 16 * pitch + step * 32);
-                    CKCI_K_UNROLL(4)
-                    for (int i = 0; i < TILES; i++) {
+                    if constexpr (FIRST) {
+                        U::template turned<T>(sum[i][j], a[i], b);
+                    } else {
                         U::template product<T>(sum[i][j], a[i], b);
                     }
-                }
-            }
-            float shift[U::CHUNKS][8];
-            if (p.o.form == CKCI_FORM_STORE) {
-                CKCI_K_UNROLL(4)
-                for (int i = 0; i < TILES; i++) {
-                    store<T, PLAIN>(p, t, row0 + i * 16, channel0, shift, sum[i]);
-                }
-                continue;
-            }
-            if (added(p, channel0, shift)) {
-                CKCI_K_UNROLL(4)
-                for (int i = 0; i < TILES; i++) {
-                    store<T, ADDS>(p, t, row0 + i * 16, channel0, shift, sum[i]);
-                }
-                continue;
-            }
-            /* the code of the epilogue stands once: it takes the first sums, and the others move up */
-            CKCI_K_UNROLL(1)
-            for (int i = 0; i < TILES; i++) {
-                store<T, ANY>(p, t, row0 + i * 16, channel0, shift, sum[0]);
-                CKCI_K_UNROLL(4)
-                for (int j = 0; j < (TILES - 1) * 4; j++) {
-                    sum[j / 4][j % 4] = sum[j / 4 + 1][j % 4];
                 }
             }
         }
     }
 
-    /* What is known of the epilogue: nothing, that there is none, that it is linear with D tensors that have
+    /* A lane's lines to memory: the code stands once, it takes the first one, and the others move up. */
+    template <class T>
+    static CKCI_K_MEMBER void store_lines(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
+                                          int32_t channel0, const all_sums &sum)
+    {
+        float v[EIGHTS][8];
+        CKCI_K_UNROLL(8)
+        for (int e = 0; e < EIGHTS; e++) {
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                v[e][i] = U::line(sum[0][e / U::LINES], sum[1][e / U::LINES], e % U::LINES, i);
+            }
+        }
+        CKCI_K_UNROLL(1)
+        for (int e = 0; e < EIGHTS; e++) {
+            store_line<T>(p, t, row0 + U::line_first(e % U::LINES),
+                          channel0 + e / U::LINES * 16 + U::line_channel(e % U::LINES), v[0]);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i + 1 < EIGHTS; i++) {
+                CKCI_K_UNROLL(8)
+                for (int k = 0; k < 8; k++) {
+                    v[i][k] = v[i + 1][k];
+                }
+            }
+        }
+    }
+
+    template <class T> static CKCI_K_MEMBER void put(unsigned char *to, const float (&x)[8])
+    {
+        const ckci_k_uint4 v = {ckci_k_two(T::TYPE, ckci_k_bits(x[0]), ckci_k_bits(x[1])),
+                                ckci_k_two(T::TYPE, ckci_k_bits(x[2]), ckci_k_bits(x[3])),
+                                ckci_k_two(T::TYPE, ckci_k_bits(x[4]), ckci_k_bits(x[5])),
+                                ckci_k_two(T::TYPE, ckci_k_bits(x[6]), ckci_k_bits(x[7]))};
+        *(ckci_k_uint4 *)to = v;
+    }
+
+    /* Eight positions of a channel. */
+    template <class T>
+    static CKCI_K_MEMBER void store_line(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t position,
+                                         int32_t channel, float (&x)[8])
+    {
+        const int64_t *s = p.o.t.stride;
+        const int32_t up = ckci_k_divide(position, p.by_tile_x), along = t.x + position - up * p.tile[1];
+        if (up < p.tile[0] && t.y + up < p.output[0] && along < p.output[1] && channel < p.k) {
+            unsigned char *to =
+                p.o.t.p + CKCI_K_HALF * (t.n * s[1] + channel * s[2] + (t.y + up) * s[4] + along);
+            if (p.o.form != CKCI_FORM_STORE) {
+                ckci_k_epilogue<8, false>(p.o, x, to, channel);
+            }
+            put<T>(to, x);
+        }
+    }
+
+    /* What is known of an epilogue: nothing, that there is none, that it is linear with D tensors that have
        a number for each channel. */
     enum { ANY, PLAIN, ADDS };
 
-    /* The sums of those for a thread's channels; false: it is not so. */
-    static CKCI_K_MEMBER bool added(const ckci_gpu_stem &p, int32_t channel0, float (&shift)[U::CHUNKS][8])
+    /* The same of channels of a position. */
+    template <class T>
+    static CKCI_K_MEMBER void store_chunks(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
+                                           int32_t channel0, all_sums &sum)
     {
-        bool good = p.o.form == CKCI_FORM_LINEAR && !p.o.scale && !p.o.shift;
+        float shift[U::CHUNKS][8];
+        if (p.o.form == CKCI_FORM_STORE) {
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < TILES; i++) {
+                store<T, PLAIN>(p, t, row0 + i * 16, channel0, shift, sum[i]);
+            }
+            return;
+        }
+        if (p.o.residual == 0) {
+            added(p, channel0, shift);
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < TILES; i++) {
+                store<T, ADDS>(p, t, row0 + i * 16, channel0, shift, sum[i]);
+            }
+            return;
+        }
+        /* the code of the epilogue stands once: it takes the first sums, and the others move up */
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < TILES; i++) {
+            store<T, ANY>(p, t, row0 + i * 16, channel0, shift, sum[0]);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < (TILES - 1) * 4; j++) {
+                sum[j / 4][j % 4] = sum[j / 4 + 1][j % 4];
+            }
+        }
+    }
+
+    /* Those numbers of a thread's channels, added. */
+    static CKCI_K_MEMBER void added(const ckci_gpu_stem &p, int32_t channel0, float (&shift)[U::CHUNKS][8])
+    {
         CKCI_K_UNROLL(4)
         for (int u = 0; u < U::CHUNKS; u++) {
             CKCI_K_UNROLL(8)
@@ -11512,12 +11735,11 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             }
         }
         CKCI_K_UNROLL(1)
-        for (int32_t d = 0; good && d < p.o.adds; d++) {
-            good = p.o.d[d].line == CKCI_LINE_CHANNELS;
+        for (int32_t d = 0; d < p.o.adds; d++) {
             CKCI_K_UNROLL(4)
             for (int u = 0; u < U::CHUNKS; u++) {
                 const int32_t k = channel0 + U::chunk_channel(u);
-                if (good && k < p.k) {
+                if (k < p.k) {
                     float more[8];
                     ckci_k_load_channels<8>(p.o.d[d], 0, k, more);
                     CKCI_K_UNROLL(8)
@@ -11527,7 +11749,6 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                 }
             }
         }
-        return good;
     }
 
     template <class T, int FORM>
@@ -11549,7 +11770,6 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             CKCI_K_UNROLL(4)
             for (int u = 0; u < U::CHUNKS; u++) {
                 const int32_t k = U::chunk_channel(u);
-                uint32_t two[4];
                 float x[8];
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < 8; i++) {
@@ -11564,13 +11784,8 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                 } else if (FORM == ANY && channel0 + k < p.k) {
                     ckci_k_epilogue<8, false>(p.o, x, to + CKCI_K_HALF * k, channel0 + k);
                 }
-                CKCI_K_UNROLL(4)
-                for (int i = 0; i < 4; i++) {
-                    two[i] = ckci_k_two(T::TYPE, ckci_k_bits(x[2 * i]), ckci_k_bits(x[2 * i + 1]));
-                }
                 if (channel0 + k < p.k) {
-                    const ckci_k_uint4 v = {two[0], two[1], two[2], two[3]};
-                    *(ckci_k_uint4 *)(to + CKCI_K_HALF * k) = v;
+                    put<T>(to + CKCI_K_HALF * k, x);
                 }
             }
         }
@@ -11795,13 +12010,15 @@ template <> struct ckci_k_stem_turn<ckci_k_stem_mma> {
    come into LDS as they are (raw) and are spread into planes there: number v of a row (from the first tap of
    position 0 on) is number v / P of plane v % P, P = stride * C, and position x reads number x + tap / stride
    of one plane. Where that is odd for even x it reads a second copy that lies one number before. Rows of dout
-   pass beside them, one by one. Of four waves (CDNA: two) two share the rows, the others the columns; a block
-   writes its sums to its part of the workspace, and ckci_k_stem_sum adds the parts in their order. */
+   pass beside them, one by one. Channels first: each channel has raw rows of its own (p.in_first), and a row
+   of dout lies in LDS as in memory, p.line bytes for each channel (p.out_first). Of four waves (CDNA: two)
+   two share the rows, the others the columns; a block writes its sums to its part of the workspace, and
+   ckci_k_stem_sum adds the parts in their order. */
 template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
     enum { WAVES = 128 / U::WAVE, ACROSS = WAVES / 2, TILES = 10 / ACROSS };
     typedef ckci_k_stem_turn<U> turn;
     struct lds {
-        alignas(128) unsigned char dout[turn::BUFFERS][POSITIONS * turn::ROW];
+        alignas(128) unsigned char dout[turn::BUFFERS][64 * (2 * POSITIONS + 16)];
         unsigned char pixels[BYTES]; /* planes, raw rows behind them */
     };
 
@@ -11856,9 +12073,9 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
                     __syncthreads();
                     const unsigned char *planes = m.pixels + r * row_step, *dout = m.dout[r % turn::BUFFERS];
                     if (CKCI_K_BF16(p.type == CKCONV_BF16)) {
-                        multiply<ckci_k_bf16>(dout, planes, positions / 16, base, left, sum);
+                        multiply<ckci_k_bf16>(p, dout, planes, positions / 16, base, left, sum);
                     } else {
-                        multiply<ckci_k_f16>(dout, planes, positions / 16, base, left, sum);
+                        multiply<ckci_k_f16>(p, dout, planes, positions / 16, base, left, sum);
                     }
                     __syncthreads();
                 }
@@ -11915,10 +12132,34 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
     {
         const int64_t *s = p.a.stride;
         const int32_t left = p.output[1] - t.x;
+        if (p.out_first) {
+            if (positions > 0) {
+                copy_first(p, t, r, channel0, positions, m.dout[r % turn::BUFFERS]);
+            }
+            return;
+        }
         const ckci_k_window from =
             ckci_k_make_window(p.a.p + CKCI_K_HALF * (t.n * s[1] + (t.y + r) * s[4] + t.x * s[5] + channel0));
         turn::copy(m.dout[r % turn::BUFFERS], from, CKCI_K_HALF * (int32_t)s[5], positions,
                    left < p.tile[1] ? left : p.tile[1], (p.k - channel0) / 8);
+    }
+
+    /* The same with channels first: 64 of them. */
+    static CKCI_K_MEMBER void copy_first(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t r,
+                                         int32_t channel0, int32_t positions, unsigned char *dout)
+    {
+        const int64_t *s = p.a.stride;
+        const int32_t left = p.output[1] - t.x, good = left < p.tile[1] ? left : p.tile[1];
+        const int32_t chunks = positions / 8, plane = (int32_t)s[2];
+        const ckci_k_window from =
+            ckci_k_make_window(p.a.p + CKCI_K_HALF * (t.n * s[1] + channel0 * s[2] + (t.y + r) * s[4] + t.x));
+        CKCI_K_UNROLL_SOME(4)
+        for (int32_t i = (int32_t)threadIdx.x; i < 64 * chunks; i += 128) {
+            const int32_t channel = ckci_k_divide(i, p.by_line), chunk = i - channel * chunks;
+            ckci_k_stem_copy(dout + channel * p.line + chunk * 16, from,
+                             CKCI_K_HALF * (channel * plane + chunk * 8),
+                             channel0 + channel < p.k && chunk * 8 < good);
+        }
     }
 
     /* The rows of pixels of a tile as memory holds them, from p.left numbers before the first pixel on. */
@@ -11930,26 +12171,34 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         const ckci_k_stem_item t(p, item);
         const ckci_k_window from = ckci_k_make_window(p.b.p + CKCI_K_HALF * t.n * p.b.stride[1]);
         const int32_t top = t.y * p.stride[0] - p.pad[0], step = (int32_t)p.b.stride[4];
-        const int32_t first = t.x * p.planes - p.left;
+        const int32_t each = p.in_first ? p.c : 1, one = p.in_first ? 1 : p.c;
+        const int32_t first = t.x * p.stride[1] * one - p.left, plane = (int32_t)p.b.stride[2];
         CKCI_K_UNROLL_SOME(4)
-        for (int32_t i = (int32_t)threadIdx.x; i < p.rows * p.chunks; i += 128) {
+        for (int32_t i = (int32_t)threadIdx.x; i < p.rows * each * p.chunks; i += 128) {
             const int32_t row = ckci_k_divide(i, p.by_chunks), at = first + (i - row * p.chunks) * 8;
-            const int32_t y = top + row;
-            const bool good = (uint32_t)y < (uint32_t)p.input[0] && at >= 0 && at < p.input[1] * p.c;
-            ckci_k_stem_copy(rows + i * 16, from, CKCI_K_HALF * (y * step + at), good);
+            const int32_t down = p.in_first ? ckci_k_divide(row, p.by_c) : row, c = row - down * each;
+            const int32_t y = top + down;
+            const bool good = (uint32_t)y < (uint32_t)p.input[0] && at >= 0 && at < p.input[1] * one;
+            ckci_k_stem_copy(rows + i * 16, from, CKCI_K_HALF * (y * step + c * plane + at), good);
         }
     }
 
     /* The same as planes, two numbers at a time; a wave takes a plane of a row. */
     static CKCI_K_MEMBER void spread(const ckci_gpu_stem &p, const unsigned char *rows, unsigned char *planes)
     {
-        const int32_t lane = (int32_t)threadIdx.x % U::WAVE, step = p.planes * CKCI_K_HALF;
+        const int32_t lane = (int32_t)threadIdx.x % U::WAVE;
+        const int32_t step = (p.in_first ? p.stride[1] : p.planes) * CKCI_K_HALF;
         const int32_t second = p.planes * p.plane;
         CKCI_K_UNROLL(1)
         for (int32_t i = (int32_t)threadIdx.x / U::WAVE; i < p.rows * p.planes; i += WAVES) {
             const int32_t row = ckci_k_divide(i, p.by_planes), plane = i - row * p.planes;
-            const unsigned char *from = rows + row * p.chunks * 16 +
-                                        CKCI_K_HALF * (p.left - p.pad[1] * p.c + plane) + lane * 2 * step;
+            int32_t line = row, first = p.left - p.pad[1] * p.c + plane;
+            if (p.in_first) {
+                const int32_t x = ckci_k_divide(plane, p.by_c);
+                line = row * p.c + plane - x * p.c;
+                first = p.left - p.pad[1] + x;
+            }
+            const unsigned char *from = rows + line * p.chunks * 16 + CKCI_K_HALF * first + lane * 2 * step;
             unsigned char *to = planes + row * p.pitch + plane * p.plane + lane * 4;
             CKCI_K_UNROLL(2)
             for (int32_t x = lane * 2; x < p.length; x += 2 * U::WAVE) {
@@ -11965,31 +12214,56 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
 
     /* left: columns from the first one of this wave on; all tiles but the first are computed or none */
     template <class T>
-    static CKCI_K_MEMBER void multiply(const unsigned char *dout, const unsigned char *planes, int32_t steps,
-                                       const int32_t (&base)[TILES][U::HOLDS], int32_t left,
-                                       typename U::sums (&sum)[2][TILES])
+    static CKCI_K_MEMBER void
+    multiply(const ckci_gpu_stem &p, const unsigned char *dout, const unsigned char *planes, int32_t steps,
+             const int32_t (&base)[TILES][U::HOLDS], int32_t left, typename U::sums (&sum)[2][TILES])
+    {
+        if (p.out_first) {
+            multiply_some<T, true>(p, dout, planes, steps, base, left, sum);
+        } else {
+            multiply_some<T, false>(p, dout, planes, steps, base, left, sum);
+        }
+    }
+
+    template <class T, bool FIRST>
+    static CKCI_K_MEMBER void multiply_some(const ckci_gpu_stem &p, const unsigned char *dout,
+                                            const unsigned char *planes, int32_t steps,
+                                            const int32_t (&base)[TILES][U::HOLDS], int32_t left,
+                                            typename U::sums (&sum)[2][TILES])
     {
         const int channel = (int)threadIdx.x / U::WAVE % 2 * 32;
         if (left <= ACROSS * 16) {
             CKCI_K_UNROLL(1)
             for (int32_t step = 0; step < steps; step++) {
-                one<T, 1>(dout, planes + step * 32, step, channel, base, sum);
+                one<T, 1, FIRST>(p, dout, planes + step * 32, step, channel, base, sum);
             }
         } else {
             CKCI_K_UNROLL(1)
             for (int32_t step = 0; step < steps; step++) {
-                one<T, TILES>(dout, planes + step * 32, step, channel, base, sum);
+                one<T, TILES, FIRST>(p, dout, planes + step * 32, step, channel, base, sum);
             }
         }
     }
 
-    template <class T, int COUNT>
-    static CKCI_K_MEMBER void one(const unsigned char *dout, const unsigned char *planes, int32_t step,
-                                  int channel, const int32_t (&base)[TILES][U::HOLDS],
-                                  typename U::sums (&sum)[2][TILES])
+    /* 16 channels of dout, at the positions of a step. */
+    template <bool FIRST>
+    static CKCI_K_MEMBER typename U::operand rows(const ckci_gpu_stem &p, const unsigned char *dout,
+                                                  int32_t step, int channel)
     {
-        const typename U::operand a[2] = {turn::load(dout, step, channel),
-                                          turn::load(dout, step, channel + 16)};
+        if constexpr (FIRST) {
+            return U::load_rows(dout + (channel + (int)threadIdx.x % 16) * p.line, step * 32);
+        } else {
+            return turn::load(dout, step, channel);
+        }
+    }
+
+    template <class T, int COUNT, bool FIRST>
+    static CKCI_K_MEMBER void one(const ckci_gpu_stem &p, const unsigned char *dout,
+                                  const unsigned char *planes, int32_t step, int channel,
+                                  const int32_t (&base)[TILES][U::HOLDS], typename U::sums (&sum)[2][TILES])
+    {
+        const typename U::operand a[2] = {rows<FIRST>(p, dout, step, channel),
+                                          rows<FIRST>(p, dout, step, channel + 16)};
         CKCI_K_UNROLL(10)
         for (int j = 0; j < COUNT; j++) {
             const typename U::operand b = U::words(
@@ -16064,8 +16338,8 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_walk_by {
     static CKCI_K_MEMBER void weights(T *f, const T *w)
     {
         CKCI_K_UNROLL(64)
-        for (int i = 0; i < F * F; i++) {
-            f[i] = w[i];
+        for (int i = 0; i < F * F; i++) { /* one by one: clang 19 would pick them out of scratch memory */
+            f[i] = w[ckci_k_lane_afresh(i)];
         }
     }
 

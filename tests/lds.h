@@ -87,7 +87,7 @@ static const lds_row lds_rows[] = {
     {"matrix_near_weight_32", {110848, 30208, 30208, 30208, 30208}},
     {"matrix_stem_fwd", {112128, 64000, 64000, 64000, 64000}},
     {"matrix_stem_bwd_data", {113920, 65280, 65280, 65280, 65280}},
-    {"matrix_stem_bwd_weight", {110592, 29184, 29184, 29184, 29184}},
+    {"matrix_stem_bwd_weight", {112640, 29696, 29696, 29696, 29696}},
     {"matrix_stem_sum", {1024, 1024, 1024, 1024, 1024}},
     {"matrix_pointwise_32", {49152, 32768, 32768, 32768, 32768}},
     {"matrix_pointwise_128", {49152, 32768, 32768, 32768, 32768}},

@@ -734,6 +734,35 @@ static const block_case first[] = {
     {2, 1, 1, 16, 4, {7, 7, 0}, {14, 16, 0}, {2, 2, 0}, {1, 1, 0}, {5, 2, 0}, {0, 4, 0}},
 };
 
+/* Channels first, of `in`, `out` or both: rows of whole chunks there, of outputs, too; a tile for each eight
+   columns, padding of more than eight pixels, half of a tile's lines beside the image. */
+static const block_case first_planes[] = {
+    {2, 1, 2, 64, 3, {7, 7, 0}, {22, 32, 0}, {2, 2, 0}, {1, 1, 0}, {3, 3, 0}, {3, 3, 0}},
+    {2, 1, 3, 32, 3, {3, 3, 0}, {21, 48, 0}, {2, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 1, 2, 96, 4, {4, 4, 0}, {16, 32, 0}, {4, 4, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 1, 128, 3, {1, 7, 0}, {4, 400, 0}, {1, 2, 0}, {1, 1, 0}, {1, 3, 0}, {1, 2, 0}},
+    {2, 1, 2, 80, 2, {3, 5, 0}, {9, 72, 0}, {1, 1, 0}, {2, 1, 0}, {1, 2, 0}, {2, 2, 0}},
+    {2, 1, 2, 16, 2, {2, 13, 0}, {7, 24, 0}, {1, 1, 0}, {1, 1, 0}, {1, 12, 0}, {0, 8, 0}},
+};
+
+static void part_first_planes(void)
+{
+    const int count = (int)(sizeof first_planes / sizeof first_planes[0]);
+    for (int i = 0; i < count * 2 * 3; i++) {
+        const ckconv_op op = i / count % 2 ? CKCONV_BWD_WEIGHT : CKCONV_FWD;
+        const int layouts = (i + i / count) % 3; /* each case has all in the end */
+        ckconv_conv_desc d;
+        test_rng r = test_seed((uint64_t)i + 6077);
+        set_block(&d, &first_planes[i % count]);
+        set_types(&d, &types[5 + i % 2], op);
+        set_layout(&d, NAIVE_IN, layouts == 2 ? CKCONV_NHWGC : CKCONV_NGCHW, &r);
+        set_layout(&d, NAIVE_WEI, CKCONV_GKCYX, &r);
+        set_layout(&d, NAIVE_OUT, layouts == 1 ? CKCONV_NHWGC : CKCONV_NGCHW, &r);
+        set_elements(&d, op, op == CKCONV_FWD && i % 5 > 2 ? 2 : 0, &r);
+        run_problem(op, &d, (uint64_t)i * 7 + 720001u, 1);
+    }
+}
+
 static void part_first(void)
 {
     const int count = (int)(sizeof first / sizeof first[0]);
@@ -750,6 +779,7 @@ static void part_first(void)
             run_problem(op, &d, (uint64_t)i * 7 + 700001u, 1);
         }
     }
+    part_first_planes();
     printf("first layers: %ld problems, %ld runs\n", problems - problems_before, runs - before);
 }
 

@@ -521,6 +521,7 @@ typedef struct ckci_gpu_stem {
     ckconv_dtype type;
     int32_t n, k, c;
     int32_t filter[2], input[2], output[2], stride[2], pad[2], dilation_y;
+    int32_t in_first, out_first;        /* channels first: in's; out's, or dout's */
     int32_t tile[2], tiles[2], tiles_n; /* positions of a tile, tiles of an image; blocks for all k */
     int32_t items, blocks;              /* tiles of all images; those that run side by side */
     int32_t rows, pitch;                /* of a tile's pixels in LDS; bytes of a row, bwd_data: of a pixel */
@@ -528,15 +529,15 @@ typedef struct ckci_gpu_stem {
     int32_t steps;                      /* of 16 places of the reduction */
     int32_t columns, window[2], first[2]; /* bwd_data: stride x stride x C; taps of a phase; the first q */
     /* bwd_weight (columns: taps x C): blocks for all columns, planes of a row in one copy, numbers of a
-       plane, its bytes in LDS, chunks of a row that is read */
-    int32_t tiles_c, planes, length, plane, chunks;
+       plane, its bytes in LDS, chunks of a row that is read; bytes of a channel of dout there (out_first) */
+    int32_t tiles_c, planes, length, plane, chunks, line;
     int32_t chain;          /* items of a block that are summed at a time, 0: all; see ckci_sum_chain */
     unsigned char *partial; /* [block][k][column] */
     unsigned char *sums;    /* [block][k]: for dbias, of a column of ones behind the others; or NULL */
     int32_t ones;           /* bytes of a row from its start to those */
     /* by_row: row_pairs, bwd_data: pairs of K; by_wide: pixels of a row */
     ckci_divisor by_tile_x, by_tiles_x, by_tiles_y, by_tiles_n, by_pairs, by_row, by_c, by_chunks, by_wide,
-        by_stride_x, by_window_x, by_planes, by_tiles_c, by_filter_x;
+        by_stride_x, by_window_x, by_planes, by_tiles_c, by_filter_x, by_line;
 } ckci_gpu_stem;
 
 typedef struct ckci_gpu_pair {

@@ -103,13 +103,14 @@ CKCI_FN double ckci_near_single(const ckci_conv *p, const ckconv_device *device)
     return ckci_depth_cost(p, device, 1.5) * (timed ? slices : 4) + ckci_cost_launch(device, 160.6);
 }
 
-/* What near takes, by its cost below. */
+/* What near takes, by its cost below, of which packing is as it is. */
 CKCI_FN double ckci_near_weight_ns(const ckci_conv *p, const ckconv_device *device, const ckci_matrix *m,
                                    double cost)
 {
-    return ckci_cost_ns(cost, p->k * p->c == 1                ? CKCI_DEPTH_REAL
-                              : ckci_matrix_groups(device, m) ? 1
-                                                              : 1 / CKCI_NEAR_BESIDE);
+    const double real = p->k * p->c == 1                ? CKCI_DEPTH_REAL
+                        : ckci_matrix_groups(device, m) ? 1
+                                                        : 1 / CKCI_NEAR_BESIDE;
+    return ckci_cost_ns(cost - m->packing, real) + m->packing;
 }
 
 /* bwd_weight; a part of the sums for each block of a slice. */
@@ -124,6 +125,10 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     ckci_image(c, &space, beyond);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g * p->k, p->c),
                                       ckci_saturating_mul(p->filter[0], p->filter[1] * p->filter[2]));
+    if (c->c % 8 == 0 && c->k % 8 == 0) { /* packing adds no channels */
+        CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
+        CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
+    }
     ckci_tensor in = c->t[CKCI_IN], dout = c->t[CKCI_OUT]; /* their groups as one */
     ckci_merge_tensor(&in, in.len[0]);
     ckci_merge_tensor(&dout, dout.len[0]);
@@ -147,15 +152,16 @@ CKCI_FN ckconv_status ckci_near_weight(const ckci_conv *p, const ckconv_device *
     k->by_one_c = ckci_make_divisor(p->c);
     m->l.grid = ckci_saturating_mul((int64_t)k->as.region.parts * k->tiles_n, k->as.region.planes);
     if (p->k * p->c == 1) {
-        *cost = ckci_near_single(p, device);
+        *cost = ckci_near_single(p, device) + m->packing;
         return CKCONV_OK;
     }
     double sums = ckci_sums_cost(device, m->split + 1, bytes);
     if (ckci_matrix_groups(device, m)) { /* measured beside tiles */
-        *cost = ckci_cost_matrix(device, *cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums;
+        *cost = ckci_cost_matrix(device, *cost > 12000 ? 0.62 * *cost - 7500 : 0) + 2.8 * sums + m->packing;
         return CKCONV_OK;
     }
-    *cost = CKCI_NEAR_BESIDE * (ckci_cost_matrix(device, *cost) + ckci_cost_launch(device, 8000)) + sums / 2;
+    *cost = CKCI_NEAR_BESIDE * (ckci_cost_matrix(device, *cost) + ckci_cost_launch(device, 8000)) + sums / 2 +
+            m->packing;
     return CKCONV_OK;
 }
 
@@ -176,9 +182,8 @@ CKCI_FN int ckci_image_weights(const ckci_conv *p, int tma, ckci_conv *image)
     const int64_t positions = p->input[0] * p->input[1] * p->input[2], n = p->n, size = 2;
     if (!CKCI_KEEP_GATHER_HALF || p->g != 1 || p->num_d > 0 || !ckci_pointwise(p) || n < 1 ||
         (n > CKCI_MOST_TAPS && !tma) || p->k < 1 || p->c < 8 || positions < 64 || positions % 8 != 0 ||
-        p->c % 8 != 0 ||
-        in->stride[2] == 1 || dout->stride[2] == 1 || ckci_image_reach(in, n, p->c) > INT32_MAX ||
-        ckci_image_reach(dout, n, p->k) > INT32_MAX) {
+        p->c % 8 != 0 || in->stride[2] == 1 || dout->stride[2] == 1 ||
+        ckci_image_reach(in, n, p->c) > INT32_MAX || ckci_image_reach(dout, n, p->k) > INT32_MAX) {
         return 0;
     }
     ckci_tensor a, b;

@@ -2,8 +2,8 @@
   >>gpu-stem
   First layers (see ckci_k_stem_fwd and ckci_k_stem_back in kernels/matrix): which problems they take, the
   tile of positions and the blocks. Few input channels leave a matrix unit's reduction mostly empty, so that
-  these kernels lay it over taps and channels together; pixels must lie dense in memory for that. bwd_weight
-  has parts, which a second launch adds.
+  these kernels lay it over taps and channels together; rows of pixels must lie dense in memory for that, with
+  channels last or each channel by itself. bwd_weight has parts, which a second launch adds.
 */
 #pragma once
 #include "gpu/bias.h"
@@ -16,6 +16,17 @@ CKCI_FN int ckci_stem_dense(const ckci_tensor *t, ckconv_dtype type)
            (t->stride[2] == 1 || t->len[2] == 1) && t->stride[5] == t->len[2] &&
            t->len[2] * t->len[5] % 8 == 0 && (t->len[4] == 1 || t->stride[4] % 8 == 0) &&
            (t->len[1] == 1 || t->stride[1] % 8 == 0) && (uintptr_t)t->p % 16 == 0;
+}
+
+/* The same of channels first: rows of each plane are whole 16-byte chunks. */
+CKCI_FN int ckci_stem_first(const ckci_tensor *t, ckconv_dtype type)
+{
+    int good = t->dtype == type && t->compute == type && t->stride[5] == 1 && t->len[5] % 8 == 0 &&
+               (uintptr_t)t->p % 16 == 0;
+    for (int i = 1; i < 5; i++) {
+        good = good && (t->len[i] == 1 || t->stride[i] % 8 == 0);
+    }
+    return good;
 }
 
 /* Do its offsets inside an image fit 32 bits, in bytes? */
@@ -51,12 +62,12 @@ CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *d
                          "without dilation; here C is %lld, K %lld",
                          CKCI_LL(p->c), CKCI_LL(p->k));
     }
-    int rows = back || ckci_stem_dense(in, type), chunks = ckci_aligned_columns(out, p->k);
+    int rows = back || ckci_stem_dense(in, type) || (in->op.kind == CKCONV_PASS && ckci_stem_first(in, type)),
+        chunks = ckci_aligned_columns(out, p->k) || (!back && ckci_stem_first(out, type));
     if (!rows || !chunks || (p->op != CKCONV_FWD && (out->compute != type || out->op.kind != CKCONV_PASS))) {
-        return ckci_fail(
-            err, CKCONV_ERR_UNSUPPORTED,
-            "stem takes channels last, aligned to 16 bytes, with rows of `in` that are multiples "
-            "of them");
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "stem takes tensors aligned to 16 bytes, channels last with rows of `in` that are "
+                         "multiples of them, or (but in bwd_data) first with widths that are");
     }
     int64_t beside = 0; /* bwd_data: phases are offsets, too */
     for (int i = 1; i < 3; i++) {
@@ -78,8 +89,9 @@ CKCI_FN int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high, 
     }
     int64_t numbers =
         k->left - k->pad[1] * k->c - k->odd + (wide - 1) * k->stride[1] * k->c + 2 * (int64_t)k->row_pairs;
+    const int64_t chunk = k->in_first ? 8 * k->c : 8;
     return ((high - 1) * k->stride[0] + (k->filter[0] - 1) * (int64_t)k->dilation_y + 1) *
-           (ckci_ceil_div(numbers, 8) * 16);
+           (ckci_ceil_div(numbers, chunk) * 2 * chunk);
 }
 
 /* The cheapest tile of the positions y and x, in cycles of a compute unit: products (`each` for 16
@@ -122,6 +134,15 @@ CKCI_FN double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, int
     return least;
 }
 
+/* What a launch takes of so many cycles of a unit, and of both tensors' bytes. */
+CKCI_FN double ckci_stem_time(const ckci_conv *p, const ckconv_device *device, double cycles)
+{
+    const double bytes = 2 * ((double)ckci_count(&p->t[CKCI_IN]) + (double)ckci_count(&p->t[CKCI_OUT]));
+    const double moved = ckci_cost_bytes(device, bytes, 20),
+                 products = ckci_cost_matrix(device, cycles / 1.7);
+    return moved > products ? moved : products;
+}
+
 CKCI_FN void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
 {
     int back = p->op == CKCONV_BWD_DATA;
@@ -134,6 +155,14 @@ CKCI_FN void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
     k->k = (int32_t)p->k;
     k->c = (int32_t)p->c;
     k->dilation_y = (int32_t)p->dilation[1];
+    k->in_first = !back && !ckci_stem_dense(&p->t[CKCI_IN], k->type);
+    k->out_first = !ckci_aligned_columns(&p->t[CKCI_OUT], p->k);
+    if (k->out_first && p->op == CKCONV_FWD) { /* of a line: one number for its channel */
+        k->o.across = 1;
+        for (int32_t j = 0; j < k->o.num_d; j++) {
+            k->o.d[j].stride[5] = k->o.d[j].stride[2];
+        }
+    }
     for (int i = 0; i < 2; i++) {
         k->filter[i] = (int32_t)p->filter[i + 1];
         k->input[i] = (int32_t)p->input[i + 1];
@@ -176,7 +205,7 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
         x = (k->input[1] - 1 + k->pad[1]) / k->stride[1] - k->first[1] + 1;
     } else {
         k->odd = k->pad[1] * k->c % 2;
-        k->left = (k->pad[1] * k->c + k->odd + 7) / 8 * 8;
+        k->left = k->in_first ? (k->pad[1] + 7) / 8 * 8 * k->c : (k->pad[1] * k->c + k->odd + 7) / 8 * 8;
         k->row_pairs = (k->odd + k->filter[1] * k->c + 1) / 2;
         steps = ckci_ceil_div((int64_t)k->filter[0] * k->row_pairs, 8);
         if (steps * 8 > CKCI_STEM_PAIRS || k->stride[1] * k->c % 2 != 0) {
@@ -201,7 +230,7 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
         int64_t wide = ckci_stem_bytes(k, 0, 1, k->tile[1]);
         k->rows = (k->tile[0] - 1) * k->stride[0] + (k->filter[0] - 1) * k->dilation_y + 1;
         k->pitch = (int32_t)(wide / ((k->filter[0] - 1) * k->dilation_y + 1));
-        chunks = k->pitch / 16;
+        chunks = k->pitch / (k->in_first ? 16 * k->c : 16);
     }
     k->by_tile_x = ckci_make_divisor(k->tile[1]);
     k->by_tiles_x = ckci_make_divisor(k->tiles[1]);
@@ -213,7 +242,7 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
     k->by_wide = ckci_make_divisor(k->tile[1] + k->window[1] - 1);
     ckci_set_kernel(l, back ? CKCI_KERNEL_matrix_stem_bwd_data : CKCI_KERNEL_matrix_stem_fwd);
     l->grid = (int64_t)k->blocks * k->tiles_n;
-    *cost = ckci_cost_launch(device, 4000) + ckci_cost_matrix(device, cycles / 1.7);
+    *cost = ckci_cost_launch(device, 4000) + ckci_stem_time(p, device, cycles);
     return CKCONV_OK;
 }
 
@@ -258,10 +287,12 @@ CKCI_FN double ckci_stem_weight_tile(ckci_gpu_stem *k, const ckconv_device *devi
                 length = positions + (k->filter[1] - 1) / k->stride[1];
         int64_t plane = ckci_ceil_div(length * 2 - 14, 128) * 128 + 16;
         int64_t pitch = (2 * k->planes + (k->ones > 0)) * plane;
-        int64_t chunks = ckci_ceil_div(k->left - k->pad[1] * k->c + (length / 2 * 2 + 3) * k->planes, 8);
+        int64_t numbers = k->in_first ? k->left - k->pad[1] + (length / 2 * 2 + 3) * k->stride[1]
+                                      : k->left - k->pad[1] * k->c + (length / 2 * 2 + 3) * k->planes;
+        int64_t chunks = ckci_ceil_div(numbers, 8);
         for (int64_t high = 1; high <= ckci_min(y, 16) && wide != before && wide > 0; high++) {
             int64_t rows = (high - 1) * k->stride[0] + (k->filter[0] - 1) * (int64_t)k->dilation_y + 1;
-            if (rows * (pitch + chunks * 16) > CKCI_STEM_PLANES(nvidia) ||
+            if (rows * (pitch + (k->in_first ? k->c : 1) * chunks * 16) > CKCI_STEM_PLANES(nvidia) ||
                 positions > CKCI_STEM_POSITIONS(nvidia)) {
                 break;
             }
@@ -305,7 +336,7 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     k->tiles_c = (int32_t)ckci_ceil_div(columns, 160);
     k->tiles_n = (int32_t)ckci_ceil_div(p->k, 64);
     k->planes = k->stride[1] * k->c;
-    k->left = (k->pad[1] * k->c + 7) / 8 * 8;
+    k->left = ((k->in_first ? k->pad[1] : k->pad[1] * k->c) + 7) / 8 * 8;
     k->ones = p->dbias.dtype && p->t[CKCI_OUT].plain && columns % 160 != 0;
     int64_t shares = (int64_t)k->tiles_c * k->tiles_n;
     int64_t blocks = ckci_max(ckci_max(device->compute_units, 1) * 2 / shares, 1);
@@ -337,9 +368,12 @@ CKCI_FN ckconv_status ckci_stem_weight(const ckci_conv *p, const ckconv_device *
     k->by_chunks = ckci_make_divisor(k->chunks);
     k->by_planes = ckci_make_divisor(k->planes);
     k->by_filter_x = ckci_make_divisor(k->filter[1]);
+    const int64_t line = ckci_ceil_div(k->tile[1], 16) * 2; /* chunks */
+    k->line = (int32_t)(line * 16 + 16);
+    k->by_line = ckci_make_divisor(ckci_max(line, 1));
     ckci_set_kernel(l, CKCI_KERNEL_matrix_stem_bwd_weight);
     l->grid = blocks * shares;
-    *cost = ckci_cost_launch(device, 10000) + ckci_cost_matrix(device, cycles / 1.7);
+    *cost = ckci_cost_launch(device, 10000) + ckci_stem_time(p, device, cycles);
     return CKCONV_OK;
 }
 

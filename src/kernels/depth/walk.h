@@ -68,8 +68,8 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_walk_by {
     static CKCI_K_MEMBER void weights(T *f, const T *w)
     {
         CKCI_K_UNROLL(64)
-        for (int i = 0; i < F * F; i++) {
-            f[i] = w[i];
+        for (int i = 0; i < F * F; i++) { /* one by one: clang 19 would pick them out of scratch memory */
+            f[i] = w[ckci_k_lane_afresh(i)];
         }
     }
 

@@ -69,13 +69,15 @@ template <> struct ckci_k_stem_turn<ckci_k_stem_mma> {
    come into LDS as they are (raw) and are spread into planes there: number v of a row (from the first tap of
    position 0 on) is number v / P of plane v % P, P = stride * C, and position x reads number x + tap / stride
    of one plane. Where that is odd for even x it reads a second copy that lies one number before. Rows of dout
-   pass beside them, one by one. Of four waves (CDNA: two) two share the rows, the others the columns; a block
-   writes its sums to its part of the workspace, and ckci_k_stem_sum adds the parts in their order. */
+   pass beside them, one by one. Channels first: each channel has raw rows of its own (p.in_first), and a row
+   of dout lies in LDS as in memory, p.line bytes for each channel (p.out_first). Of four waves (CDNA: two)
+   two share the rows, the others the columns; a block writes its sums to its part of the workspace, and
+   ckci_k_stem_sum adds the parts in their order. */
 template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
     enum { WAVES = 128 / U::WAVE, ACROSS = WAVES / 2, TILES = 10 / ACROSS };
     typedef ckci_k_stem_turn<U> turn;
     struct lds {
-        alignas(128) unsigned char dout[turn::BUFFERS][POSITIONS * turn::ROW];
+        alignas(128) unsigned char dout[turn::BUFFERS][64 * (2 * POSITIONS + 16)];
         unsigned char pixels[BYTES]; /* planes, raw rows behind them */
     };
 
@@ -130,9 +132,9 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
                     __syncthreads();
                     const unsigned char *planes = m.pixels + r * row_step, *dout = m.dout[r % turn::BUFFERS];
                     if (CKCI_K_BF16(p.type == CKCONV_BF16)) {
-                        multiply<ckci_k_bf16>(dout, planes, positions / 16, base, left, sum);
+                        multiply<ckci_k_bf16>(p, dout, planes, positions / 16, base, left, sum);
                     } else {
-                        multiply<ckci_k_f16>(dout, planes, positions / 16, base, left, sum);
+                        multiply<ckci_k_f16>(p, dout, planes, positions / 16, base, left, sum);
                     }
                     __syncthreads();
                 }
@@ -189,10 +191,34 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
     {
         const int64_t *s = p.a.stride;
         const int32_t left = p.output[1] - t.x;
+        if (p.out_first) {
+            if (positions > 0) {
+                copy_first(p, t, r, channel0, positions, m.dout[r % turn::BUFFERS]);
+            }
+            return;
+        }
         const ckci_k_window from =
             ckci_k_make_window(p.a.p + CKCI_K_HALF * (t.n * s[1] + (t.y + r) * s[4] + t.x * s[5] + channel0));
         turn::copy(m.dout[r % turn::BUFFERS], from, CKCI_K_HALF * (int32_t)s[5], positions,
                    left < p.tile[1] ? left : p.tile[1], (p.k - channel0) / 8);
+    }
+
+    /* The same with channels first: 64 of them. */
+    static CKCI_K_MEMBER void copy_first(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t r,
+                                         int32_t channel0, int32_t positions, unsigned char *dout)
+    {
+        const int64_t *s = p.a.stride;
+        const int32_t left = p.output[1] - t.x, good = left < p.tile[1] ? left : p.tile[1];
+        const int32_t chunks = positions / 8, plane = (int32_t)s[2];
+        const ckci_k_window from =
+            ckci_k_make_window(p.a.p + CKCI_K_HALF * (t.n * s[1] + channel0 * s[2] + (t.y + r) * s[4] + t.x));
+        CKCI_K_UNROLL_SOME(4)
+        for (int32_t i = (int32_t)threadIdx.x; i < 64 * chunks; i += 128) {
+            const int32_t channel = ckci_k_divide(i, p.by_line), chunk = i - channel * chunks;
+            ckci_k_stem_copy(dout + channel * p.line + chunk * 16, from,
+                             CKCI_K_HALF * (channel * plane + chunk * 8),
+                             channel0 + channel < p.k && chunk * 8 < good);
+        }
     }
 
     /* The rows of pixels of a tile as memory holds them, from p.left numbers before the first pixel on. */
@@ -204,26 +230,34 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         const ckci_k_stem_item t(p, item);
         const ckci_k_window from = ckci_k_make_window(p.b.p + CKCI_K_HALF * t.n * p.b.stride[1]);
         const int32_t top = t.y * p.stride[0] - p.pad[0], step = (int32_t)p.b.stride[4];
-        const int32_t first = t.x * p.planes - p.left;
+        const int32_t each = p.in_first ? p.c : 1, one = p.in_first ? 1 : p.c;
+        const int32_t first = t.x * p.stride[1] * one - p.left, plane = (int32_t)p.b.stride[2];
         CKCI_K_UNROLL_SOME(4)
-        for (int32_t i = (int32_t)threadIdx.x; i < p.rows * p.chunks; i += 128) {
+        for (int32_t i = (int32_t)threadIdx.x; i < p.rows * each * p.chunks; i += 128) {
             const int32_t row = ckci_k_divide(i, p.by_chunks), at = first + (i - row * p.chunks) * 8;
-            const int32_t y = top + row;
-            const bool good = (uint32_t)y < (uint32_t)p.input[0] && at >= 0 && at < p.input[1] * p.c;
-            ckci_k_stem_copy(rows + i * 16, from, CKCI_K_HALF * (y * step + at), good);
+            const int32_t down = p.in_first ? ckci_k_divide(row, p.by_c) : row, c = row - down * each;
+            const int32_t y = top + down;
+            const bool good = (uint32_t)y < (uint32_t)p.input[0] && at >= 0 && at < p.input[1] * one;
+            ckci_k_stem_copy(rows + i * 16, from, CKCI_K_HALF * (y * step + c * plane + at), good);
         }
     }
 
     /* The same as planes, two numbers at a time; a wave takes a plane of a row. */
     static CKCI_K_MEMBER void spread(const ckci_gpu_stem &p, const unsigned char *rows, unsigned char *planes)
     {
-        const int32_t lane = (int32_t)threadIdx.x % U::WAVE, step = p.planes * CKCI_K_HALF;
+        const int32_t lane = (int32_t)threadIdx.x % U::WAVE;
+        const int32_t step = (p.in_first ? p.stride[1] : p.planes) * CKCI_K_HALF;
         const int32_t second = p.planes * p.plane;
         CKCI_K_UNROLL(1)
         for (int32_t i = (int32_t)threadIdx.x / U::WAVE; i < p.rows * p.planes; i += WAVES) {
             const int32_t row = ckci_k_divide(i, p.by_planes), plane = i - row * p.planes;
-            const unsigned char *from = rows + row * p.chunks * 16 +
-                                        CKCI_K_HALF * (p.left - p.pad[1] * p.c + plane) + lane * 2 * step;
+            int32_t line = row, first = p.left - p.pad[1] * p.c + plane;
+            if (p.in_first) {
+                const int32_t x = ckci_k_divide(plane, p.by_c);
+                line = row * p.c + plane - x * p.c;
+                first = p.left - p.pad[1] + x;
+            }
+            const unsigned char *from = rows + line * p.chunks * 16 + CKCI_K_HALF * first + lane * 2 * step;
             unsigned char *to = planes + row * p.pitch + plane * p.plane + lane * 4;
             CKCI_K_UNROLL(2)
             for (int32_t x = lane * 2; x < p.length; x += 2 * U::WAVE) {
@@ -239,31 +273,56 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
 
     /* left: columns from the first one of this wave on; all tiles but the first are computed or none */
     template <class T>
-    static CKCI_K_MEMBER void multiply(const unsigned char *dout, const unsigned char *planes, int32_t steps,
-                                       const int32_t (&base)[TILES][U::HOLDS], int32_t left,
-                                       typename U::sums (&sum)[2][TILES])
+    static CKCI_K_MEMBER void
+    multiply(const ckci_gpu_stem &p, const unsigned char *dout, const unsigned char *planes, int32_t steps,
+             const int32_t (&base)[TILES][U::HOLDS], int32_t left, typename U::sums (&sum)[2][TILES])
+    {
+        if (p.out_first) {
+            multiply_some<T, true>(p, dout, planes, steps, base, left, sum);
+        } else {
+            multiply_some<T, false>(p, dout, planes, steps, base, left, sum);
+        }
+    }
+
+    template <class T, bool FIRST>
+    static CKCI_K_MEMBER void multiply_some(const ckci_gpu_stem &p, const unsigned char *dout,
+                                            const unsigned char *planes, int32_t steps,
+                                            const int32_t (&base)[TILES][U::HOLDS], int32_t left,
+                                            typename U::sums (&sum)[2][TILES])
     {
         const int channel = (int)threadIdx.x / U::WAVE % 2 * 32;
         if (left <= ACROSS * 16) {
             CKCI_K_UNROLL(1)
             for (int32_t step = 0; step < steps; step++) {
-                one<T, 1>(dout, planes + step * 32, step, channel, base, sum);
+                one<T, 1, FIRST>(p, dout, planes + step * 32, step, channel, base, sum);
             }
         } else {
             CKCI_K_UNROLL(1)
             for (int32_t step = 0; step < steps; step++) {
-                one<T, TILES>(dout, planes + step * 32, step, channel, base, sum);
+                one<T, TILES, FIRST>(p, dout, planes + step * 32, step, channel, base, sum);
             }
         }
     }
 
-    template <class T, int COUNT>
-    static CKCI_K_MEMBER void one(const unsigned char *dout, const unsigned char *planes, int32_t step,
-                                  int channel, const int32_t (&base)[TILES][U::HOLDS],
-                                  typename U::sums (&sum)[2][TILES])
+    /* 16 channels of dout, at the positions of a step. */
+    template <bool FIRST>
+    static CKCI_K_MEMBER typename U::operand rows(const ckci_gpu_stem &p, const unsigned char *dout,
+                                                  int32_t step, int channel)
     {
-        const typename U::operand a[2] = {turn::load(dout, step, channel),
-                                          turn::load(dout, step, channel + 16)};
+        if constexpr (FIRST) {
+            return U::load_rows(dout + (channel + (int)threadIdx.x % 16) * p.line, step * 32);
+        } else {
+            return turn::load(dout, step, channel);
+        }
+    }
+
+    template <class T, int COUNT, bool FIRST>
+    static CKCI_K_MEMBER void one(const ckci_gpu_stem &p, const unsigned char *dout,
+                                  const unsigned char *planes, int32_t step, int channel,
+                                  const int32_t (&base)[TILES][U::HOLDS], typename U::sums (&sum)[2][TILES])
+    {
+        const typename U::operand a[2] = {rows<FIRST>(p, dout, step, channel),
+                                          rows<FIRST>(p, dout, step, channel + 16)};
         CKCI_K_UNROLL(10)
         for (int j = 0; j < COUNT; j++) {
             const typename U::operand b = U::words(
