@@ -3614,6 +3614,7 @@ typedef struct ckci_gpu_stem {
     int32_t n, k, c;
     int32_t filter[2], input[2], output[2], stride[2], pad[2], dilation_y;
     int32_t in_first, out_first;        /* channels first: in's; out's, or dout's */
+    int32_t channels;                   /* C; fwd: c may be one more, zeros, in LDS */
     int32_t tile[2], tiles[2], tiles_n; /* positions of a tile, tiles of an image; blocks for all k */
     int32_t items, blocks;              /* tiles of all images; those that run side by side */
     int32_t rows, pitch;                /* of a tile's pixels in LDS; bytes of a row, bwd_data: of a pixel */
@@ -19752,6 +19753,12 @@ CKCI_FN ckconv_status ckci_stem_takes(const ckci_conv *p, const ckconv_device *d
     return CKCONV_OK;
 }
 
+/* fwd: are pixels staged by eights? */
+CKCI_FN int ckci_stem_eights(const ckci_gpu_stem *k)
+{
+    return k->in_first || k->channels < k->c;
+}
+
 /* Bytes of LDS of a tile of `high` rows of `wide` positions. */
 CKCI_FN int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high, int64_t wide)
 {
@@ -19760,7 +19767,7 @@ CKCI_FN int64_t ckci_stem_bytes(const ckci_gpu_stem *k, int back, int64_t high, 
     }
     int64_t numbers =
         k->left - k->pad[1] * k->c - k->odd + (wide - 1) * k->stride[1] * k->c + 2 * (int64_t)k->row_pairs;
-    const int64_t chunk = k->in_first ? 8 * k->c : 8;
+    const int64_t chunk = ckci_stem_eights(k) ? 8 * k->c : 8;
     return ((high - 1) * k->stride[0] + (k->filter[0] - 1) * (int64_t)k->dilation_y + 1) *
            (ckci_ceil_div(numbers, chunk) * 2 * chunk);
 }
@@ -19824,7 +19831,9 @@ CKCI_FN void ckci_stem_start(const ckci_conv *p, ckci_gpu_stem *k)
     k->type = p->t[CKCI_OUT].dtype;
     k->n = (int32_t)p->n;
     k->k = (int32_t)p->k;
-    k->c = (int32_t)p->c;
+    k->channels = (int32_t)p->c;
+    k->c = k->channels; /* pairs of numbers begin at even ones for each position */
+    k->c += p->op == CKCONV_FWD && p->stride[2] * p->c % 2 != 0;
     k->dilation_y = (int32_t)p->dilation[1];
     k->in_first = !back && !ckci_stem_dense(&p->t[CKCI_IN], k->type);
     k->out_first = !ckci_aligned_columns(&p->t[CKCI_OUT], p->k);
@@ -19876,15 +19885,13 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
         x = (k->input[1] - 1 + k->pad[1]) / k->stride[1] - k->first[1] + 1;
     } else {
         k->odd = k->pad[1] * k->c % 2;
-        k->left = k->in_first ? (k->pad[1] + 7) / 8 * 8 * k->c : (k->pad[1] * k->c + k->odd + 7) / 8 * 8;
+        k->left =
+            ckci_stem_eights(k) ? (k->pad[1] + 7) / 8 * 8 * k->c : (k->pad[1] * k->c + k->odd + 7) / 8 * 8;
         k->row_pairs = (k->odd + k->filter[1] * k->c + 1) / 2;
         steps = ckci_ceil_div((int64_t)k->filter[0] * k->row_pairs, 8);
-        if (steps * 8 > CKCI_STEM_PAIRS || k->stride[1] * k->c % 2 != 0) {
-            return ckci_fail(
-                err, CKCONV_ERR_UNSUPPORTED,
-                "stem takes filters of up to %d numbers, and a stride along x whose product with C "
-                "is even",
-                2 * CKCI_STEM_PAIRS);
+        if (steps * 8 > CKCI_STEM_PAIRS) {
+            return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "stem takes filters of up to %d numbers",
+                             2 * CKCI_STEM_PAIRS);
         }
         k->tiles_n = (int32_t)ckci_ceil_div(p->k, 64);
         chunks = 0;
@@ -19901,7 +19908,7 @@ CKCI_FN ckconv_status ckci_matrix_stem(const ckci_conv *p, const ckconv_device *
         int64_t wide = ckci_stem_bytes(k, 0, 1, k->tile[1]);
         k->rows = (k->tile[0] - 1) * k->stride[0] + (k->filter[0] - 1) * k->dilation_y + 1;
         k->pitch = (int32_t)(wide / ((k->filter[0] - 1) * k->dilation_y + 1));
-        chunks = k->pitch / (k->in_first ? 16 * k->c : 16);
+        chunks = k->pitch / (ckci_stem_eights(k) ? 16 * k->c : 16);
     }
     k->by_tile_x = ckci_make_divisor(k->tile[1]);
     k->by_tiles_x = ckci_make_divisor(k->tiles[1]);

@@ -522,6 +522,7 @@ typedef struct ckci_gpu_stem {
     int32_t n, k, c;
     int32_t filter[2], input[2], output[2], stride[2], pad[2], dilation_y;
     int32_t in_first, out_first;        /* channels first: in's; out's, or dout's */
+    int32_t channels;                   /* C; fwd: c may be one more, zeros, in LDS */
     int32_t tile[2], tiles[2], tiles_n; /* positions of a tile, tiles of an image; blocks for all k */
     int32_t items, blocks;              /* tiles of all images; those that run side by side */
     int32_t rows, pitch;                /* of a tile's pixels in LDS; bytes of a row, bwd_data: of a pixel */

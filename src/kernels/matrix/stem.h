@@ -333,10 +333,12 @@ CKCI_K_FN void ckci_k_stem_close()
 #endif
 }
 
-/* Eight pixels of C channels, each of which has 16 bytes, as channels last has them, to LDS. */
-template <int C> CKCI_K_FN void ckci_k_stem_turn_pixels(unsigned char *to, const ckci_k_uint4 (&v)[C])
+/* Eight pixels of C channels as channels last has them, but of WIDE, with zeros, to LDS. v: 16 bytes for each
+   channel, or, DENSE, the pixels one after the other. */
+template <int C, int WIDE, bool DENSE>
+CKCI_K_FN void ckci_k_stem_turn_pixels(unsigned char *to, const ckci_k_uint4 (&v)[C])
 {
-    uint32_t from[C][4], word[4 * C];
+    uint32_t from[C][4], word[4 * WIDE];
     CKCI_K_UNROLL(4)
     for (int c = 0; c < C; c++) {
         from[c][0] = v[c].x;
@@ -345,13 +347,20 @@ template <int C> CKCI_K_FN void ckci_k_stem_turn_pixels(unsigned char *to, const
         from[c][3] = v[c].w;
     }
     CKCI_K_UNROLL(16)
-    for (int i = 0; i < 4 * C; i++) { /* numbers 2 * i and 2 * i + 1 */
-        const int low = 2 * i / C, high = (2 * i + 1) / C;
-        const uint32_t a = from[2 * i % C][low / 2], b = from[(2 * i + 1) % C][high / 2];
-        word[i] = (low % 2 ? a >> 16 : a & 0xffffu) | (high % 2 ? b & 0xffff0000u : b << 16);
+    for (int i = 0; i < 4 * WIDE; i++) {
+        word[i] = 0;
+        CKCI_K_UNROLL(2)
+        for (int h = 0; h < 2; h++) {
+            const int pixel = (2 * i + h) / WIDE, c = (2 * i + h) % WIDE;
+            const int at = DENSE ? pixel * C + c : c * 8 + pixel;
+            if (c < C) {
+                const uint32_t both = from[at / 8][at % 8 / 2], one = at % 2 ? both >> 16 : both & 0xffffu;
+                word[i] |= h ? one << 16 : one;
+            }
+        }
     }
     CKCI_K_UNROLL(4)
-    for (int c = 0; c < C; c++) {
+    for (int c = 0; c < WIDE; c++) {
         const ckci_k_uint4 some = {word[4 * c], word[4 * c + 1], word[4 * c + 2], word[4 * c + 3]};
         ((ckci_k_uint4 *)to)[c] = some;
     }
@@ -362,8 +371,9 @@ template <int C> CKCI_K_FN void ckci_k_stem_turn_pixels(unsigned char *to, const
    an even number, or p.odd before them (its weight is zero). The reduction runs over pairs of them:
    p.row_pairs for each row of the filter, in steps of eight; a pair lies `offset` bytes behind a position's
    first one. A block holds the weights of 64 channels, a wave takes TILES * 16 positions of a tile at a time.
-   While it multiplies one tile, the next one comes into the other of two buffers. Pixels with channels first
-   (p.in_first) begin at a multiple of eight before the tile's first one. */
+   While it multiplies one tile, the next one comes into the other of two buffers. Pixels whose
+   channels lie apart, or become an even number of them, are staged by eights, of which the first begins at a
+   multiple of eight before the tile. */
 template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
     enum { WAVES = 256 / U::WAVE };
     struct lds {
@@ -415,8 +425,10 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             CKCI_K_UNROLL(2)
             for (int h = 0; h < 2; h++) {
                 const int32_t x = ckci_k_divide(at + h < 0 ? 0 : at + h, p.by_c);
-                const bool good = k < p.k && y < p.filter[0] && at + h >= 0 && at + h < width;
-                const int64_t from = k * s[1] + (at + h - x * p.c) * s[2] + y * s[4] + x * s[5];
+                const int32_t c = at + h - x * p.c;
+                const bool good =
+                    k < p.k && y < p.filter[0] && at + h >= 0 && at + h < width && c < p.channels;
+                const int64_t from = k * s[1] + c * s[2] + y * s[4] + x * s[5];
                 v[h] = good ? ckci_k_bits(ckci_k_value<float>(p.b, from)) : 0u;
             }
             *(uint32_t *)(m.wei + row * pitch + pair * 4) = ckci_k_two(p.type, v[0], v[1]);
@@ -426,38 +438,48 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
         }
     }
 
-    /* Channels first: eight pixels at a time. */
-    template <int C>
-    static CKCI_K_MEMBER void stage_first(const ckci_gpu_stem &p, int32_t item, unsigned char *pixels)
+    /* Eight pixels at a time. */
+    template <int C, int WIDE, bool DENSE>
+    static CKCI_K_MEMBER void stage_eights(const ckci_gpu_stem &p, int32_t item, unsigned char *pixels)
     {
         const ckci_k_stem_item t(p, item);
         const ckci_k_window from = ckci_k_make_window(p.a.p + CKCI_K_HALF * t.n * p.a.stride[1]);
-        const int32_t chunks = p.pitch / (16 * C), top = t.y * p.stride[0] - p.pad[0];
-        const int32_t first = t.x * p.stride[1] - p.left / C, step = (int32_t)p.a.stride[4],
-                      plane = (int32_t)p.a.stride[2];
+        const int32_t chunks = p.pitch / (16 * WIDE), top = t.y * p.stride[0] - p.pad[0];
+        const int32_t first = t.x * p.stride[1] - p.left / WIDE, step = (int32_t)p.a.stride[4];
+        const int32_t next = DENSE ? 8 : (int32_t)p.a.stride[2];
         CKCI_K_UNROLL(1)
         for (int32_t i = (int32_t)threadIdx.x; i < p.rows * chunks; i += 256) {
             const int32_t row = ckci_k_divide(i, p.by_chunks), at = first + (i - row * chunks) * 8;
-            const int32_t y = top + row;
+            const int32_t y = top + row, offset = y * step + at * (DENSE ? C : 1);
             const bool good = (uint32_t)y < (uint32_t)p.input[0] && at >= 0 && at < p.input[1];
             ckci_k_uint4 v[C];
             CKCI_K_UNROLL(4)
             for (int c = 0; c < C; c++) {
-                v[c] = ckci_k_window_load(from, good ? CKCI_K_HALF * (y * step + c * plane + at) : INT32_MIN);
+                v[c] = ckci_k_window_load(from, good ? CKCI_K_HALF * (offset + c * next) : INT32_MIN);
             }
-            ckci_k_stem_turn_pixels<C>(pixels + i * (16 * C), v);
+            ckci_k_stem_turn_pixels<C, WIDE, DENSE>(pixels + i * (16 * WIDE), v);
         }
     }
 
     static CKCI_K_MEMBER void stage(const ckci_gpu_stem &p, int32_t item, unsigned char *pixels)
     {
+        if (p.channels < p.c) {
+            if (p.channels == 1) {
+                stage_eights<1, 2, false>(p, item, pixels);
+            } else if (p.in_first) {
+                stage_eights<3, 4, false>(p, item, pixels);
+            } else {
+                stage_eights<3, 4, true>(p, item, pixels);
+            }
+            return;
+        }
         if (p.in_first) {
             if (p.c == 2) {
-                stage_first<2>(p, item, pixels);
+                stage_eights<2, 2, false>(p, item, pixels);
             } else if (p.c == 3) {
-                stage_first<3>(p, item, pixels);
+                stage_eights<3, 3, false>(p, item, pixels);
             } else {
-                stage_first<4>(p, item, pixels);
+                stage_eights<4, 4, false>(p, item, pixels);
             }
             return;
         }
@@ -524,7 +546,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
     {
         const int32_t pitch = p.steps * 32 + 16;
         const unsigned char *wei = m.wei + U::wei_row() * pitch;
-        CKCI_K_UNROLL_SOME(2)
+        CKCI_K_UNROLL_SOME(FIRST ? 1 : 2)
         for (int32_t step = 0; step < p.steps; step++) {
             typename U::operand a[TILES];
             int32_t offset[U::PAIRS];
