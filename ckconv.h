@@ -19812,7 +19812,8 @@ CKCI_FN double ckci_stem_tile(ckci_gpu_stem *k, const ckconv_device *device, int
     return least;
 }
 
-/* What a launch takes of so many cycles of a unit, and of both tensors' bytes. */
+/* What a launch takes of so many cycles of a unit, or of both tensors' bytes: a unit moves as many of them in
+   its time as where nothing else is done (group norm, pairs). */
 CKCI_FN double ckci_stem_time(const ckci_conv *p, const ckconv_device *device, double cycles)
 {
     const double bytes = 2 * ((double)ckci_count(&p->t[CKCI_IN]) + (double)ckci_count(&p->t[CKCI_OUT]));

@@ -11092,9 +11092,9 @@ template <int KIND, int BM, int BN> struct ckci_k_most_threads<ckci_k_matrix_tma
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-stem
   fwd and bwd_data of first layers: few channels, whose taps fill the reduction together with them. Pixels of
-  a tile of positions lie in LDS as memory holds them, weights are packed once by each block, which then takes
-  one tile after the other and owns their outputs. The planner (>>gpu-stem) chooses tiles and refuses tensors
-  that do not lie dense.
+  a tile of positions lie in LDS as channels last has them, weights are packed once by each block, which then
+  takes one tile after the other and owns their outputs. The planner (>>gpu-stem) chooses tiles and refuses
+  tensors that do not lie dense.
 */
 /* ---- First layers: few channels (C), 16-bit types, in one or two dimensions. The general tiles pad C to
    eight and read memory once for each tap; here the pixels that a tile of positions reads lie in LDS as
@@ -12043,6 +12043,7 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         alignas(128) unsigned char dout[turn::BUFFERS][64 * (2 * POSITIONS + 16)];
         unsigned char pixels[BYTES]; /* planes, raw rows behind them */
     };
+    static_assert(POSITIONS * +turn::ROW <= 64 * (2 * POSITIONS + 16), "dout in either order");
 
     static CKCI_K_MEMBER void run(const ckci_gpu_stem &p, lds &m)
     {

@@ -736,8 +736,8 @@ static const block_case first[] = {
     {2, 1, 2, 16, 1, {5, 4, 0}, {7, 56, 0}, {1, 3, 0}, {1, 1, 0}, {2, 9, 0}, {2, 1, 0}},
 };
 
-/* Channels first, of `in`, `out` or both: rows of whole chunks there, of outputs, too; a tile for each eight
-   columns, padding of more than eight pixels, half of a tile's lines beside the image. */
+/* Channels first, of `in`, `out` or both: rows of whole chunks there, of outputs, too; several tiles along x,
+   padding of more than eight pixels, lines of a tile beside the image, a channel of zeros more in LDS. */
 static const block_case first_planes[] = {
     {2, 1, 2, 64, 3, {7, 7, 0}, {22, 32, 0}, {2, 2, 0}, {1, 1, 0}, {3, 3, 0}, {3, 3, 0}},
     {2, 1, 3, 32, 3, {3, 3, 0}, {21, 48, 0}, {2, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},

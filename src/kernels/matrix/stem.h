@@ -1,9 +1,9 @@
 /*------------------------------------------------------------------------------------------------------------
   >>k-matrix-stem
   fwd and bwd_data of first layers: few channels, whose taps fill the reduction together with them. Pixels of
-  a tile of positions lie in LDS as memory holds them, weights are packed once by each block, which then takes
-  one tile after the other and owns their outputs. The planner (>>gpu-stem) chooses tiles and refuses tensors
-  that do not lie dense.
+  a tile of positions lie in LDS as channels last has them, weights are packed once by each block, which then
+  takes one tile after the other and owns their outputs. The planner (>>gpu-stem) chooses tiles and refuses
+  tensors that do not lie dense.
 */
 #pragma once
 #include "kernels/store.h"

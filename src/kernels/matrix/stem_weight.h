@@ -80,6 +80,7 @@ template <class U, int BYTES, int POSITIONS> struct ckci_k_stem_weight {
         alignas(128) unsigned char dout[turn::BUFFERS][64 * (2 * POSITIONS + 16)];
         unsigned char pixels[BYTES]; /* planes, raw rows behind them */
     };
+    static_assert(POSITIONS * +turn::ROW <= 64 * (2 * POSITIONS + 16), "dout in either order");
 
     static CKCI_K_MEMBER void run(const ckci_gpu_stem &p, lds &m)
     {
