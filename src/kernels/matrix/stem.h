@@ -578,7 +578,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
     static CKCI_K_MEMBER void store_lines(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
                                           int32_t channel0, const all_sums &sum)
     {
-        float v[EIGHTS][8];
+        alignas(16) float v[EIGHTS][8];
         CKCI_K_UNROLL(8)
         for (int e = 0; e < EIGHTS; e++) {
             CKCI_K_UNROLL(8)
@@ -600,15 +600,6 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
         }
     }
 
-    template <class T> static CKCI_K_MEMBER void put(unsigned char *to, const float (&x)[8])
-    {
-        const ckci_k_uint4 v = {ckci_k_two(T::TYPE, ckci_k_bits(x[0]), ckci_k_bits(x[1])),
-                                ckci_k_two(T::TYPE, ckci_k_bits(x[2]), ckci_k_bits(x[3])),
-                                ckci_k_two(T::TYPE, ckci_k_bits(x[4]), ckci_k_bits(x[5])),
-                                ckci_k_two(T::TYPE, ckci_k_bits(x[6]), ckci_k_bits(x[7]))};
-        *(ckci_k_uint4 *)to = v;
-    }
-
     /* Eight positions of a channel. */
     template <class T>
     static CKCI_K_MEMBER void store_line(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t position,
@@ -622,7 +613,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             if (p.o.form != CKCI_FORM_STORE) {
                 ckci_k_epilogue<8, false>(p.o, x, to, channel);
             }
-            put<T>(to, x);
+            ckci_k_store8(T::TYPE, to, x);
         }
     }
 
@@ -708,7 +699,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             CKCI_K_UNROLL(4)
             for (int u = 0; u < U::CHUNKS; u++) {
                 const int32_t k = U::chunk_channel(u);
-                float x[8];
+                alignas(16) float x[8];
                 CKCI_K_UNROLL(8)
                 for (int i = 0; i < 8; i++) {
                     x[i] = U::chunk(sum, u, h, i);
@@ -723,7 +714,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                     ckci_k_epilogue<8, false>(p.o, x, to + CKCI_K_HALF * k, channel0 + k);
                 }
                 if (channel0 + k < p.k) {
-                    put<T>(to + CKCI_K_HALF * k, x);
+                    ckci_k_store8(T::TYPE, to + CKCI_K_HALF * k, x);
                 }
             }
         }
