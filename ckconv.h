@@ -3428,8 +3428,8 @@ typedef struct ckci_gpu_box {
    when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
-    /* rows' operand, columns', what is written (rank 0: by threads; stride[1]: from row to row; of planes:
-       strides of images and channels, rows: positions of a store) */
+    /* rows' operand, columns', what is written (rank 0: by threads; stride[1]: from row to row; of planes,
+       and of products for each image: strides of images and channels, rows: positions of a store) */
     ckci_gpu_box box[3];
     int32_t tiles, workers; /* tiles of one part; blocks that take those of all parts in turns */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
@@ -3449,6 +3449,7 @@ typedef struct ckci_gpu_tma {
     int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
     int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
     int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
+    int32_t copies;       /* BACK: threads copy columns' operand: box[1].stride[1], [2]: images, channels */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
@@ -18069,6 +18070,7 @@ typedef struct ckci_matrix {
     int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
     int32_t images;    /* conv is a product for each image (ckci_image_product) */
     int32_t layers;    /* bwd_weight: conv is a product summed over images (ckci_image_weights) */
+    int32_t copied;    /* images, of planes that threads copy beside the TMA (ckci_image_copied) */
     int64_t plane;     /* TMA: channels first is written as planes of so many positions; 0: it is not */
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */
@@ -18615,8 +18617,17 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, const ckci_gpu_conv *k)
 /* Nanoseconds that the TMA takes for a row of a box, be it of 128 bytes or of 32 (H200). */
 #define CKCI_TMA_ROW_NS 1.27
 
+/* Nanoseconds that threads take to copy a step of an operand, where the TMA does not: of 64 columns they wait
+   for memory, more are instructions, and those of 256 overtake each other (H200, 56 layers). */
+CKCI_FN double ckci_tma_copy(const ckci_matrix *m)
+{
+    const int64_t columns = ckci_min(m->tile->columns, m->l.a.conv.columns);
+    const double boxes = (double)ckci_ceil_div(columns, CKCI_TMA_BOX), each = boxes * (250 + 75 * boxes);
+    return !m->copied ? 0 : each > 700 ? each : 700;
+}
+
 /* Nanoseconds that a tile of the TMA takes for 64 places of the reduction: as long as its products, or its
-   rows. */
+   rows, or copies. */
 CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
 {
     const ckci_gpu_tile *t = m->tile;
@@ -18625,7 +18636,15 @@ CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
     const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
     const double rows = (double)t->rows + (double)ckci_min(t->columns, k->columns),
                  brings = c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(k) * CKCI_TMA_ROW_NS;
-    return (products > brings ? products : brings) * ckci_device_rates(device, m->type).matrix;
+    const double most = products > brings ? products : brings, copies = ckci_tma_copy(m);
+    return (most > copies ? most : copies) * ckci_device_rates(device, m->type).matrix;
+}
+
+/* Do threads store planes of a 1x1 layer, four positions at a time? That takes three times as long
+   (H200, 56 layers of 14 x 14; of odd planes it was not seen). */
+CKCI_FN int ckci_tma_by_fours(const ckci_matrix *m)
+{
+    return m->plane % 8 == 4 && ckci_pointwise(&m->conv);
 }
 
 /* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
@@ -18637,8 +18656,9 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)blocks / units;
     const double size = (double)m->tile->rows * m->tile->columns, rounds = share > 16 ? share : ceil(share);
     const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
-    double once = size * (weight && blocks > tiles ? .09 : .06) * rates.bytes; /* parts are f32 */
-    if (weight && red > (double)CKCI_SUM_WHOLE) {                              /* pieces are read, too */
+    double once = size * rates.bytes; /* parts are f32 */
+    once *= ckci_tma_by_fours(m) ? .18 : m->copied ? .11 : weight && blocks > tiles ? .09 : .06;
+    if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     return 1700 * rates.round + rounds * (once + red / 64 * ckci_tma_step(device, m));
@@ -18653,8 +18673,10 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
-    const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .09 * rates.bytes;
-    const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.15;
+    const double by = m->copied ? .27 : ckci_tma_by_fours(m) ? .24 : .09;
+    const double store = (double)m->tile->rows / 2 * m->tile->columns * by * rates.bytes;
+    const double step = ckci_tma_step(device, m) / 2 * 1.15, copies = ckci_tma_copy(m) * rates.matrix;
+    const double products = red / 64 * (step > copies ? step : copies);
     const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
     if (m->tile->rows < 256 || m->tile->columns < 128 || share <= 1) { /* 1: a group would have none */
         return 1e300;
@@ -18941,13 +18963,26 @@ CKCI_FN int ckci_image_across(const ckci_tensor *read, ckconv_dtype type)
     return ckci_matrix_reads(&t, "", type, t.len[2], NULL) == CKCONV_OK;
 }
 
+/* Do planes of t, whose positions lie side by side in dimension 2, begin at multiples of 8 bytes, not of 16,
+   which the TMA does not reach, so that threads copy them? */
+CKCI_FN int ckci_image_copied(const ckci_tensor *t, ckconv_dtype type)
+{
+    int fits = t->stride[2] == 1 && t->len[2] % 4 == 0 && (uintptr_t)t->p % 8 == 0 &&
+               t->dtype == ckci_matrix_stored(type) && t->compute == type && t->op.kind == CKCONV_PASS;
+    for (int i = 0; i < 6; i++) {
+        fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % 4 == 0);
+    }
+    return fits && ckci_size(t->dtype) == 2 && ckci_matrix_reads(t, "", type, t->len[2], NULL) != CKCONV_OK;
+}
+
 /* 1x1 layers, channels first, are a product for each image: out = wei * in, din = wei' * dout, matrices of
    [channels][positions] that the unit reads and writes as they lie. It is computed as bwd_data of other
    tensors, of which `image` becomes the problem: groups are images, rows are the channels of what is
    written, its columns and those of the "weights" positions; wei is what bwd_data reads, the same for all
    groups. (AMD turns the "weights" before, and still not what is written.) The reduction is a multiple of 8,
-   or any for the TMA where both operands lie across it. Zero: p is no such layer, or beyond 32-bit offsets,
-   or has so few rows or columns that three quarters of the smallest tile, 64 x 64, would be empty. */
+   or any for the TMA where both operands lie across it; so are positions, or fours beside the TMA
+   (ckci_image_copied). Zero: p is no such layer, or beyond 32-bit offsets, or has so few rows or columns that
+   three quarters of the smallest tile, 64 x 64, would be empty. */
 CKCI_FN int ckci_image_product(const ckci_conv *p, int tma, ckci_conv *image)
 {
     const int back = p->op == CKCONV_BWD_DATA;
@@ -18955,8 +18990,8 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, int tma, ckci_conv *image)
                       *w = &p->t[CKCI_WEI];
     const int64_t red = back ? p->k : p->c, positions = p->input[0] * p->input[1] * p->input[2];
     if (!CKCI_KEEP_BACK_HALF || p->op == CKCONV_BWD_WEIGHT || p->g != 1 || p->n < 1 || !ckci_pointwise(p) ||
-        written->len[2] < 16 || positions < 64 || positions % 8 != 0 || red < 8 || read->stride[2] == 1 ||
-        written->stride[2] == 1) {
+        written->len[2] < 16 || positions < 64 || positions % (tma ? 4 : 8) != 0 || red < 8 ||
+        read->stride[2] == 1 || written->stride[2] == 1) {
         return 0;
     }
     *image = *p;
@@ -18986,7 +19021,8 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, int tma, ckci_conv *image)
     }
     const int64_t reach = ckci_saturating_add(ckci_saturating_mul(red, b->stride[1]), 512); /* of a tile */
     return fits && (red % 8 == 0 || (tma && ckci_image_across(a, a->compute))) &&
-           ckci_matrix_reads(b, "", a->compute, positions, NULL) == CKCONV_OK &&
+           ((tma && ckci_image_copied(b, a->compute)) ||
+            ckci_matrix_reads(b, "", a->compute, positions, NULL) == CKCONV_OK) &&
            ckci_size(ckci_matrix_stored(a->compute)) == 2 && ckci_saturating_mul(reach, 2) <= INT32_MAX &&
            ckci_gpu_takes(image, NULL) == CKCONV_OK;
 }
@@ -19002,6 +19038,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
 {
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     m->images = images;
+    m->copied = images && ckci_image_copied(&p->t[CKCI_WEI], m->type);
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
     int back = p->op == CKCONV_BWD_DATA, which = back ? CKCI_OUT : CKCI_IN;
@@ -19026,7 +19063,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     int turns = ckci_matrix_turns(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
         mma = family == CKCONV_FAMILY_MMA && (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns));
     int may = back && size == 2 && as_is && (mma || turns),
-        across = may && ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
+        across = may && (m->copied || ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK);
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         ckci_tensor from = *w;
         across = may && c->c % 8 == 0;
@@ -20210,13 +20247,16 @@ CKCI_FN int ckci_planes_aligned(const ckci_conv *p, const ckci_tensor *t, int64_
 #define CKCI_PLANES_BYTES(STEPS) ((STEPS) > 2 ? 28 : (STEPS) > 1 ? 24 : 31)
 
 /* Beside tiles, whose costs leave out what a launch waits for before it multiplies, and count a nanosecond of
-   theirs as less than it takes (H200, 924 tiles of 233 layers and passes). */
+   theirs as less than it takes (H200, 924 tiles of 233 layers and passes). Those that copy planes of fours
+   (sm_90) have one launch, too, and cost what they take but for that (56 layers of 14 x 14). */
 #define CKCI_PLANES_LATE 8000
+#define CKCI_PLANES_COPIED 3000
 #define CKCI_PLANES_BESIDE (1 / 1.2)
-CKCI_FN double ckci_planes_beside(const ckconv_device *device, double ns)
+CKCI_FN double ckci_planes_beside(const ckconv_device *device, int64_t fours, double ns)
 {
     const double least = ckci_cost_launch(device, 1000);
-    ns = (ns - ckci_cost_launch(device, CKCI_PLANES_LATE)) * CKCI_PLANES_BESIDE;
+    const int copied = ckci_sm(device) == 90 && fours % 2 != 0;
+    ns = (ns - ckci_cost_launch(device, copied ? CKCI_PLANES_COPIED : CKCI_PLANES_LATE)) * CKCI_PLANES_BESIDE;
     return ns > least ? ns : least;
 }
 
@@ -20367,7 +20407,7 @@ CKCI_FN ckconv_status ckci_fit_pointwise(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_wrong_kind(f, ckci_conv_kind(&f->p->conv), err));
     CKCI_TRY(ckci_gpu_pointwise(&f->p->conv, &f->plan->device, f->family, &l, &f->cost, err));
     f->ns = f->cost;
-    f->cost = l.a.conv.o.across ? ckci_planes_beside(&f->plan->device, f->cost)
+    f->cost = l.a.conv.o.across ? ckci_planes_beside(&f->plan->device, l.a.conv.as.point.fours, f->cost)
                                 : f->cost * ckci_pointwise_beside(&l.a.conv);
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
@@ -20505,7 +20545,18 @@ CKCI_FN int64_t ckci_tma_columns(const ckci_conv *c)
     return c->filter[0] * c->filter[1] * c->filter[2] * ckci_ceil_div(c->c, CKCI_TMA_BOX) * CKCI_TMA_BOX;
 }
 
-/* What fwd and bwd_data write: by the TMA, or by threads in words; of several images by the TMA alone. */
+/* Positions that a store of a thread may have: planes, channels and images begin at multiples of as many. */
+CKCI_FN int32_t ckci_tma_by(const ckci_gpu_box *b, int64_t plane)
+{
+    int32_t by = 4;
+    while (by > 1 && (plane % by != 0 || b->stride[1] % by != 0 || b->stride[2] % by != 0 ||
+                      (uintptr_t)b->p % (2 * (size_t)by) != 0)) {
+        by /= 2;
+    }
+    return by;
+}
+
+/* What fwd and bwd_data write: by the TMA, or by threads in words; of products for each image, as planes. */
 CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu_box *b)
 {
     const ckci_tensor *t = &k->o.t;
@@ -20519,6 +20570,12 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
         b->p = t->p;
         b->stride[1] = pitch;
         good = !images && (uintptr_t)t->p % 4 == 0 && pitch % 2 == 0 && k->columns % 2 == 0;
+        if (k->o.across) { /* planes, of each image */
+            b->stride[1] = t->stride[0];
+            b->stride[2] = pitch;
+            b->rows = ckci_tma_by(b, k->columns);
+            good = 1;
+        }
     }
     return good;
 }
@@ -20532,13 +20589,9 @@ CKCI_FN int ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box 
           ckci_tma_dimension(k->columns, t->stride[2], b))) {
         memset(b, 0, sizeof *b);
         b->p = t->p;
-        b->rows = 4;
         b->stride[1] = t->stride[1];
         b->stride[2] = t->stride[2];
-        while (b->rows > 1 && (plane % b->rows != 0 || t->stride[1] % b->rows != 0 ||
-                               t->stride[2] % b->rows != 0 || (uintptr_t)t->p % (2 * (size_t)b->rows) != 0)) {
-            b->rows /= 2;
-        }
+        b->rows = ckci_tma_by(b, plane);
     }
     return ckci_tma_epilogue(&k->o, 0);
 }
@@ -20572,12 +20625,18 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         }
         good = good && k->red % 2 == 0; /* sums go to memory in pairs */
     } else {
-        const ckci_tensor *a = &c->t[c->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
+        const ckci_tensor *a = &c->t[c->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN], *w = &c->t[CKCI_WEI];
         good = good &&
                (m->both     ? ckci_tma_rows(a->p, a->len[5], a->len[2], a->stride[2], &t->box[0])
-                : m->layers ? ckci_tma_layers(&c->t[CKCI_IN], &t->box[0])
+                : m->layers ? ckci_tma_layers(a, &t->box[0])
                             : ckci_tma_read(c, positions, &t->box[0])) &&
-               ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
+               (m->copied || ckci_tma_weights(w, c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]));
+        if (m->copied) {
+            t->copies = 1;
+            t->box[1].p = w->p;
+            t->box[1].stride[1] = w->stride[0];
+            t->box[1].stride[2] = w->stride[1];
+        }
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
         good = weight     ? ckci_tma_epilogue(&k->o, 1) && ckci_tma_weights(&k->o.t, 2, &t->box[2])
@@ -26682,6 +26741,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_PLANES_BYTES
 #undef CKCI_PLANES_BESIDE
 #undef CKCI_PLANES_BLOCKS
+#undef CKCI_PLANES_COPIED
 #undef CKCI_PLANES_LATE
 #undef CKCI_PLANES_LDS
 #undef CKCI_PLANES_PRODUCTS

@@ -9647,6 +9647,9 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned ch
     if (KIND != b.rank + b.pixels * CKCI_K_BOX_PIXELS) {
         sim_die("a box of kind %d is sent for as %d", b.rank + b.pixels * CKCI_K_BOX_PIXELS, KIND);
     }
+    if (c.place % 8 != 0) {
+        sim_die("a box begins at number %d of its rows, not at 16 bytes", c.place);
+    }
     int64_t at[3] = {c.x, c.y, c.z}, n = c.n;
     const int axes = b.rank - 2;
     const int32_t tap[3] = {c.tap_x, c.tap_y, c.tap_z};
@@ -9708,7 +9711,7 @@ CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from
 {
     const ckci_gpu_box &b = p.box[2];
 #if defined(CKCI_SIMULATOR)
-    if (c.place < 0 || c.x < 0 || c.y < 0) {
+    if (c.place < 0 || c.place % 8 != 0 || c.x < 0 || c.y < 0) {
         sim_die("a box is stored from %d, %d, %d on", c.place, c.x, c.y);
     }
     for (int r = 0; r < CKCI_TMA_BOX; r++) {
@@ -10200,6 +10203,70 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
         }
     }
 };
+
+/* Copies columns' operand of products for each image whose planes begin at 8 bytes, not at 16: 64 positions
+   of 64 channels as the TMA leaves a box of them, four positions at a time. Each of two waves has half of
+   the channels; that a step's have come they say LATE steps later. */
+template <class TILES> struct ckci_k_tma_copier {
+    enum { LATE = 2, P = 4, EACH = CKCI_TMA_BOX / P, ROWS = 32 / EACH, BN = TILES::WIDTH };
+
+    const ckci_gpu_tma &p;
+    int32_t row, first; /* of a box: this lane's first channel, its positions */
+    int32_t spot[4];    /* of the lane's first four channels in a box; eight channels on they lie alike */
+
+    CKCI_K_MEMBER ckci_k_tma_copier(const ckci_gpu_tma &args, int32_t half)
+        : p(args), row(half * CKCI_TMA_BOX / 2 + (int32_t)threadIdx.x % 32 / EACH),
+          first((int32_t)threadIdx.x % EACH * P), spot{0, 0, 0, 0}
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            spot[i] = ckci_k_spot<128>(row + i * ROWS, first / 8) + first % 8 * CKCI_K_HALF;
+        }
+    }
+
+    /* Sixteen channels of the lane, of which `left` places from its first one on exist; ALL: they do. */
+    template <bool ALL>
+    CKCI_K_MEMBER void copy_box(unsigned char *to, const unsigned char *from, int64_t more,
+                                int32_t left) const
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < CKCI_TMA_BOX / 2 / ROWS; i++) {
+            ckci_k_copy_async<CKCI_K_HALF * P>(to + i / 4 * 1024 + spot[i % 4], from, ALL || i * ROWS < left);
+            from += more;
+        }
+    }
+
+    CKCI_K_MEMBER void copy(const ckci_k_tma_pieces &s, int32_t step, unsigned char *to) const
+    {
+        const ckci_gpu_box &b = p.box[1];
+        const int32_t channel = step * CKCI_TMA_BOX + row, column = s.column * BN + first;
+        const int64_t more = CKCI_K_HALF * ROWS * b.stride[2];
+        const unsigned char *from =
+            b.p + CKCI_K_HALF * (s.image * b.stride[1] + channel * b.stride[2] + column);
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0; i < BN && s.column * BN + i < p.conv.columns; i += CKCI_TMA_BOX) {
+            const int32_t left = column + i < p.conv.columns ? p.conv.red - channel : 0;
+            if (left > CKCI_TMA_BOX / 2 - ROWS) {
+                copy_box<true>(to, from, more, left);
+            } else {
+                copy_box<false>(to, from, more, left);
+            }
+            from += CKCI_K_HALF * CKCI_TMA_BOX;
+            to += CKCI_TMA_BOX_BYTES;
+        }
+    }
+
+    /* All but the last COUNT steps have come. */
+    template <int COUNT> static CKCI_K_MEMBER void say(uint64_t *full)
+    {
+        ckci_k_copies_wait<COUNT>();
+        ckci_k_proxy_fence();
+        ckci_k_wave_barrier();
+        if (threadIdx.x % 32 == 0) {
+            ckci_k_turns_arrive(full);
+        }
+    }
+};
 #endif
 
 
@@ -10326,10 +10393,53 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
+    static CKCI_K_MEMBER void copy_all(const ckci_gpu_tma &p, lds &m, int32_t half)
+    {
+        typedef ckci_k_tma_copier<ckci_k_tma_tiles> copier;
+        const copier c(p, half);
+        const int32_t room = (rows(p) + BN) * 128, all = stages(p);
+        unsigned char *to = m.stages + rows(p) * 128;
+        uint64_t *late[copier::LATE] = {nullptr, nullptr}; /* steps that have yet to come */
+        int32_t stage = 0, group = 0;
+        uint32_t parity = 1;
+        ckci_k_tma_pieces piece(p);
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        while (piece.next()) {
+            CKCI_K_UNROLL(1)
+            for (int32_t step = piece.from; step < piece.to; step++) {
+                ckci_k_turns_await(&m.empty[stage], parity);
+                c.copy(piece, step, to + stage * room);
+                ckci_k_copies_end();
+                if (late[1]) {
+                    copier::template say<2>(late[1]);
+                }
+                late[1] = late[0];
+                late[0] = &m.full[group][stage];
+                const bool last = ++stage == all;
+                stage = last ? 0 : stage;
+                parity ^= last;
+            }
+            group ^= turns(p);
+        }
+        if (late[1]) {
+            copier::template say<1>(late[1]);
+        }
+        if (late[0]) {
+            copier::template say<0>(late[0]);
+        }
+    }
+
     template <int WHICH> static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         enum { PIXELS = CKCI_K_BOX_PIXELS };
         const int32_t kind = p.box[WHICH].rank + (p.box[WHICH].pixels ? +PIXELS : 0);
+        if constexpr (WHICH == 1 && KIND == CKCI_K_TMA_BACK) {
+            if (p.copies) {
+                copy_all(p, m, half);
+                return;
+            }
+        }
         if (kind == 2) {
             send_kind<WHICH, 2>(p, m, half);
             return;
@@ -10700,19 +10810,23 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* Planes: what lies in the strip, channels of 64 positions, to the images that have them, by threads: a
-       store is P positions, of which planes have a multiple. */
-    template <int P, class V> CKCI_K_MEMBER void finish_planes_by(int32_t row, const columns &b)
+    /* Planes: what lies in the strip, channels of 64 positions, to the images that have them (a product's
+       own: `image`), by threads: a store is P positions, of which planes have a multiple. */
+    template <int P, class V>
+    CKCI_K_MEMBER void finish_planes_by(int32_t row, int32_t image, const columns &b)
     {
         enum { EACH = CKCI_TMA_BOX / P };
         const ckci_gpu_box &o = p.box[2];
-        const int32_t e = (int32_t)threadIdx.x % 128, first = e % EACH * P, position = row + first;
-        const int32_t image = ckci_k_divide(position, p.by_plane);
-        const unsigned char *to = o.p + 2 * (image * o.stride[1] + (b.first + e / EACH) * o.stride[2] +
-                                             (position - image * p.plane));
+        const int32_t e = (int32_t)threadIdx.x % 128, first = e % EACH * P;
+        const int32_t position = (across() ? b.first : row) + first, channel = across() ? row : b.first;
+        const bool some = position < (across() ? p.conv.columns : p.conv.rows);
+        const int32_t count = some ? (across() ? p.conv.rows - row : b.count) : 0;
+        image = across() ? image : ckci_k_divide(position, p.by_plane);
+        const unsigned char *to = o.p + 2 * (image * o.stride[1] + (channel + e / EACH) * o.stride[2] +
+                                             (position - (across() ? 0 : image * p.plane)));
         CKCI_K_UNROLL(8)
         for (int32_t r = 0; r < CKCI_TMA_BOX; r += 128 / EACH) {
-            if (position < p.conv.rows && r + e / EACH < b.count) {
+            if (r + e / EACH < count) {
                 *(V *)(uintptr_t)(to + 2 * r * o.stride[2]) =
                     *(const V *)(m.strip[group][filled] + ckci_k_spot<128>(r + e / EACH, first / 8) +
                                  first % 8 * 2);
@@ -10721,10 +10835,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* The TMA takes positions of one image: a box that begins before a plane is an illegal instruction. */
-    CKCI_K_MEMBER void finish_planes(int32_t row, const columns &b)
+    CKCI_K_MEMBER void finish_planes(int32_t row, int32_t image, const columns &b)
     {
         if (p.box[2].rank > 0) {
-            const int32_t image = ckci_k_divide(row, p.by_plane), past = (image + 1) * p.plane;
+            image = ckci_k_divide(row, p.by_plane);
+            const int32_t past = (image + 1) * p.plane;
             const bool inside = row + CKCI_TMA_BOX <= past || past == p.conv.rows;
             if (stores()) {
                 const ckci_k_corner at = {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
@@ -10734,14 +10849,14 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 ckci_k_boxes_sent(); /* strips and groups of boxes take turns alike */
             }
             if (!inside) {
-                finish_planes_by<8, ckci_k_uint4>(row, b);
+                finish_planes_by<8, ckci_k_uint4>(row, image, b);
             }
         } else if (p.box[2].rows == 4) {
-            finish_planes_by<4, ckci_k_uint2>(row, b);
+            finish_planes_by<4, ckci_k_uint2>(row, image, b);
         } else if (p.box[2].rows == 2) {
-            finish_planes_by<2, uint32_t>(row, b);
+            finish_planes_by<2, uint32_t>(row, image, b);
         } else {
-            finish_planes_by<1, uint16_t>(row, b);
+            finish_planes_by<1, uint16_t>(row, image, b);
         }
     }
 
@@ -10769,8 +10884,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
         ckci_k_proxy_fence();
         ckci_k_meet<128>(1 + group);
-        if (planes()) {
-            finish_planes(row, b);
+        if (planes() || (across() && p.box[2].rank == 0)) {
+            finish_planes(row, s.image, b);
         } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
         } else if (stores()) {

@@ -287,6 +287,9 @@ static void test_channels_first(void)
         {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 56, {"matrix_tma_back"}},
         {"sm_90", CKCONV_BWD_DATA, 256, 76, 1, 56, {"move_turn", "matrix_tma_back"}},
         {"sm_90", CKCONV_BWD_DATA, 150, 64, 1, 56, {"matrix_tma_back"}},
+        /* planes of fours: threads copy them beside the TMA */
+        {"sm_90", CKCONV_FWD, 64, 384, 1, 14, {"matrix_tma_back"}},
+        {"sm_90", CKCONV_BWD_DATA, 384, 64, 1, 14, {"matrix_tma_back"}},
         {"sm_90", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
         {"gfx942", CKCONV_BWD_WEIGHT, 256, 64, 1, 56, {"matrix_gather", "reduce"}},
         /* more than 2^30 elements: not as images, but on the matrix unit */

@@ -29,6 +29,7 @@ typedef struct ckci_matrix {
     int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
     int32_t images;    /* conv is a product for each image (ckci_image_product) */
     int32_t layers;    /* bwd_weight: conv is a product summed over images (ckci_image_weights) */
+    int32_t copied;    /* images, of planes that threads copy beside the TMA (ckci_image_copied) */
     int64_t plane;     /* TMA: channels first is written as planes of so many positions; 0: it is not */
     ckconv_dtype type; /* what is multiplied */
     int32_t terms;     /* 3: bf16x3, else 1 */
@@ -575,8 +576,17 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, const ckci_gpu_conv *k)
 /* Nanoseconds that the TMA takes for a row of a box, be it of 128 bytes or of 32 (H200). */
 #define CKCI_TMA_ROW_NS 1.27
 
+/* Nanoseconds that threads take to copy a step of an operand, where the TMA does not: of 64 columns they wait
+   for memory, more are instructions, and those of 256 overtake each other (H200, 56 layers). */
+CKCI_FN double ckci_tma_copy(const ckci_matrix *m)
+{
+    const int64_t columns = ckci_min(m->tile->columns, m->l.a.conv.columns);
+    const double boxes = (double)ckci_ceil_div(columns, CKCI_TMA_BOX), each = boxes * (250 + 75 * boxes);
+    return !m->copied ? 0 : each > 700 ? each : 700;
+}
+
 /* Nanoseconds that a tile of the TMA takes for 64 places of the reduction: as long as its products, or its
-   rows. */
+   rows, or copies. */
 CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
 {
     const ckci_gpu_tile *t = m->tile;
@@ -585,7 +595,15 @@ CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
     const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
     const double rows = (double)t->rows + (double)ckci_min(t->columns, k->columns),
                  brings = c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(k) * CKCI_TMA_ROW_NS;
-    return (products > brings ? products : brings) * ckci_device_rates(device, m->type).matrix;
+    const double most = products > brings ? products : brings, copies = ckci_tma_copy(m);
+    return (most > copies ? most : copies) * ckci_device_rates(device, m->type).matrix;
+}
+
+/* Do threads store planes of a 1x1 layer, four positions at a time? That takes three times as long
+   (H200, 56 layers of 14 x 14; of odd planes it was not seen). */
+CKCI_FN int ckci_tma_by_fours(const ckci_matrix *m)
+{
+    return m->plane % 8 == 4 && ckci_pointwise(&m->conv);
 }
 
 /* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
@@ -597,8 +615,9 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)blocks / units;
     const double size = (double)m->tile->rows * m->tile->columns, rounds = share > 16 ? share : ceil(share);
     const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
-    double once = size * (weight && blocks > tiles ? .09 : .06) * rates.bytes; /* parts are f32 */
-    if (weight && red > (double)CKCI_SUM_WHOLE) {                              /* pieces are read, too */
+    double once = size * rates.bytes; /* parts are f32 */
+    once *= ckci_tma_by_fours(m) ? .18 : m->copied ? .11 : weight && blocks > tiles ? .09 : .06;
+    if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     return 1700 * rates.round + rounds * (once + red / 64 * ckci_tma_step(device, m));
@@ -613,8 +632,10 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
-    const double half = (double)m->tile->rows / 2 * m->tile->columns, store = half * .09 * rates.bytes;
-    const double products = red / 64 * ckci_tma_step(device, m) / 2 * 1.15;
+    const double by = m->copied ? .27 : ckci_tma_by_fours(m) ? .24 : .09;
+    const double store = (double)m->tile->rows / 2 * m->tile->columns * by * rates.bytes;
+    const double step = ckci_tma_step(device, m) / 2 * 1.15, copies = ckci_tma_copy(m) * rates.matrix;
+    const double products = red / 64 * (step > copies ? step : copies);
     const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
     if (m->tile->rows < 256 || m->tile->columns < 128 || share <= 1) { /* 1: a group would have none */
         return 1e300;
@@ -901,13 +922,26 @@ CKCI_FN int ckci_image_across(const ckci_tensor *read, ckconv_dtype type)
     return ckci_matrix_reads(&t, "", type, t.len[2], NULL) == CKCONV_OK;
 }
 
+/* Do planes of t, whose positions lie side by side in dimension 2, begin at multiples of 8 bytes, not of 16,
+   which the TMA does not reach, so that threads copy them? */
+CKCI_FN int ckci_image_copied(const ckci_tensor *t, ckconv_dtype type)
+{
+    int fits = t->stride[2] == 1 && t->len[2] % 4 == 0 && (uintptr_t)t->p % 8 == 0 &&
+               t->dtype == ckci_matrix_stored(type) && t->compute == type && t->op.kind == CKCONV_PASS;
+    for (int i = 0; i < 6; i++) {
+        fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % 4 == 0);
+    }
+    return fits && ckci_size(t->dtype) == 2 && ckci_matrix_reads(t, "", type, t->len[2], NULL) != CKCONV_OK;
+}
+
 /* 1x1 layers, channels first, are a product for each image: out = wei * in, din = wei' * dout, matrices of
    [channels][positions] that the unit reads and writes as they lie. It is computed as bwd_data of other
    tensors, of which `image` becomes the problem: groups are images, rows are the channels of what is
    written, its columns and those of the "weights" positions; wei is what bwd_data reads, the same for all
    groups. (AMD turns the "weights" before, and still not what is written.) The reduction is a multiple of 8,
-   or any for the TMA where both operands lie across it. Zero: p is no such layer, or beyond 32-bit offsets,
-   or has so few rows or columns that three quarters of the smallest tile, 64 x 64, would be empty. */
+   or any for the TMA where both operands lie across it; so are positions, or fours beside the TMA
+   (ckci_image_copied). Zero: p is no such layer, or beyond 32-bit offsets, or has so few rows or columns that
+   three quarters of the smallest tile, 64 x 64, would be empty. */
 CKCI_FN int ckci_image_product(const ckci_conv *p, int tma, ckci_conv *image)
 {
     const int back = p->op == CKCONV_BWD_DATA;
@@ -915,8 +949,8 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, int tma, ckci_conv *image)
                       *w = &p->t[CKCI_WEI];
     const int64_t red = back ? p->k : p->c, positions = p->input[0] * p->input[1] * p->input[2];
     if (!CKCI_KEEP_BACK_HALF || p->op == CKCONV_BWD_WEIGHT || p->g != 1 || p->n < 1 || !ckci_pointwise(p) ||
-        written->len[2] < 16 || positions < 64 || positions % 8 != 0 || red < 8 || read->stride[2] == 1 ||
-        written->stride[2] == 1) {
+        written->len[2] < 16 || positions < 64 || positions % (tma ? 4 : 8) != 0 || red < 8 ||
+        read->stride[2] == 1 || written->stride[2] == 1) {
         return 0;
     }
     *image = *p;
@@ -946,7 +980,8 @@ CKCI_FN int ckci_image_product(const ckci_conv *p, int tma, ckci_conv *image)
     }
     const int64_t reach = ckci_saturating_add(ckci_saturating_mul(red, b->stride[1]), 512); /* of a tile */
     return fits && (red % 8 == 0 || (tma && ckci_image_across(a, a->compute))) &&
-           ckci_matrix_reads(b, "", a->compute, positions, NULL) == CKCONV_OK &&
+           ((tma && ckci_image_copied(b, a->compute)) ||
+            ckci_matrix_reads(b, "", a->compute, positions, NULL) == CKCONV_OK) &&
            ckci_size(ckci_matrix_stored(a->compute)) == 2 && ckci_saturating_mul(reach, 2) <= INT32_MAX &&
            ckci_gpu_takes(image, NULL) == CKCONV_OK;
 }
@@ -962,6 +997,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
 {
     CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
     m->images = images;
+    m->copied = images && ckci_image_copied(&p->t[CKCI_WEI], m->type);
     ckci_conv *c = &m->conv;
     ckci_gpu_conv *k = &m->l.a.conv;
     int back = p->op == CKCONV_BWD_DATA, which = back ? CKCI_OUT : CKCI_IN;
@@ -986,7 +1022,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     int turns = ckci_matrix_turns(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
         mma = family == CKCONV_FAMILY_MMA && (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns));
     int may = back && size == 2 && as_is && (mma || turns),
-        across = may && ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK;
+        across = may && (m->copied || ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK);
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         ckci_tensor from = *w;
         across = may && c->c % 8 == 0;

@@ -113,7 +113,18 @@ CKCI_FN int64_t ckci_tma_columns(const ckci_conv *c)
     return c->filter[0] * c->filter[1] * c->filter[2] * ckci_ceil_div(c->c, CKCI_TMA_BOX) * CKCI_TMA_BOX;
 }
 
-/* What fwd and bwd_data write: by the TMA, or by threads in words; of several images by the TMA alone. */
+/* Positions that a store of a thread may have: planes, channels and images begin at multiples of as many. */
+CKCI_FN int32_t ckci_tma_by(const ckci_gpu_box *b, int64_t plane)
+{
+    int32_t by = 4;
+    while (by > 1 && (plane % by != 0 || b->stride[1] % by != 0 || b->stride[2] % by != 0 ||
+                      (uintptr_t)b->p % (2 * (size_t)by) != 0)) {
+        by /= 2;
+    }
+    return by;
+}
+
+/* What fwd and bwd_data write: by the TMA, or by threads in words; of products for each image, as planes. */
 CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu_box *b)
 {
     const ckci_tensor *t = &k->o.t;
@@ -127,6 +138,12 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
         b->p = t->p;
         b->stride[1] = pitch;
         good = !images && (uintptr_t)t->p % 4 == 0 && pitch % 2 == 0 && k->columns % 2 == 0;
+        if (k->o.across) { /* planes, of each image */
+            b->stride[1] = t->stride[0];
+            b->stride[2] = pitch;
+            b->rows = ckci_tma_by(b, k->columns);
+            good = 1;
+        }
     }
     return good;
 }
@@ -140,13 +157,9 @@ CKCI_FN int ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box 
           ckci_tma_dimension(k->columns, t->stride[2], b))) {
         memset(b, 0, sizeof *b);
         b->p = t->p;
-        b->rows = 4;
         b->stride[1] = t->stride[1];
         b->stride[2] = t->stride[2];
-        while (b->rows > 1 && (plane % b->rows != 0 || t->stride[1] % b->rows != 0 ||
-                               t->stride[2] % b->rows != 0 || (uintptr_t)t->p % (2 * (size_t)b->rows) != 0)) {
-            b->rows /= 2;
-        }
+        b->rows = ckci_tma_by(b, plane);
     }
     return ckci_tma_epilogue(&k->o, 0);
 }
@@ -180,12 +193,18 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         }
         good = good && k->red % 2 == 0; /* sums go to memory in pairs */
     } else {
-        const ckci_tensor *a = &c->t[c->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN];
+        const ckci_tensor *a = &c->t[c->op == CKCONV_BWD_DATA ? CKCI_OUT : CKCI_IN], *w = &c->t[CKCI_WEI];
         good = good &&
                (m->both     ? ckci_tma_rows(a->p, a->len[5], a->len[2], a->stride[2], &t->box[0])
-                : m->layers ? ckci_tma_layers(&c->t[CKCI_IN], &t->box[0])
+                : m->layers ? ckci_tma_layers(a, &t->box[0])
                             : ckci_tma_read(c, positions, &t->box[0])) &&
-               ckci_tma_weights(&c->t[CKCI_WEI], c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]);
+               (m->copied || ckci_tma_weights(w, c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]));
+        if (m->copied) {
+            t->copies = 1;
+            t->box[1].p = w->p;
+            t->box[1].stride[1] = w->stride[0];
+            t->box[1].stride[2] = w->stride[1];
+        }
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
         good = weight     ? ckci_tma_epilogue(&k->o, 1) && ckci_tma_weights(&k->o.t, 2, &t->box[2])

@@ -131,6 +131,9 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned ch
     if (KIND != b.rank + b.pixels * CKCI_K_BOX_PIXELS) {
         sim_die("a box of kind %d is sent for as %d", b.rank + b.pixels * CKCI_K_BOX_PIXELS, KIND);
     }
+    if (c.place % 8 != 0) {
+        sim_die("a box begins at number %d of its rows, not at 16 bytes", c.place);
+    }
     int64_t at[3] = {c.x, c.y, c.z}, n = c.n;
     const int axes = b.rank - 2;
     const int32_t tap[3] = {c.tap_x, c.tap_y, c.tap_z};
@@ -192,7 +195,7 @@ CKCI_K_FN void ckci_k_box_store(const ckci_gpu_tma &p, const unsigned char *from
 {
     const ckci_gpu_box &b = p.box[2];
 #if defined(CKCI_SIMULATOR)
-    if (c.place < 0 || c.x < 0 || c.y < 0) {
+    if (c.place < 0 || c.place % 8 != 0 || c.x < 0 || c.y < 0) {
         sim_die("a box is stored from %d, %d, %d on", c.place, c.x, c.y);
     }
     for (int r = 0; r < CKCI_TMA_BOX; r++) {

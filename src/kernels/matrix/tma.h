@@ -125,10 +125,53 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
+    static CKCI_K_MEMBER void copy_all(const ckci_gpu_tma &p, lds &m, int32_t half)
+    {
+        typedef ckci_k_tma_copier<ckci_k_tma_tiles> copier;
+        const copier c(p, half);
+        const int32_t room = (rows(p) + BN) * 128, all = stages(p);
+        unsigned char *to = m.stages + rows(p) * 128;
+        uint64_t *late[copier::LATE] = {nullptr, nullptr}; /* steps that have yet to come */
+        int32_t stage = 0, group = 0;
+        uint32_t parity = 1;
+        ckci_k_tma_pieces piece(p);
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        while (piece.next()) {
+            CKCI_K_UNROLL(1)
+            for (int32_t step = piece.from; step < piece.to; step++) {
+                ckci_k_turns_await(&m.empty[stage], parity);
+                c.copy(piece, step, to + stage * room);
+                ckci_k_copies_end();
+                if (late[1]) {
+                    copier::template say<2>(late[1]);
+                }
+                late[1] = late[0];
+                late[0] = &m.full[group][stage];
+                const bool last = ++stage == all;
+                stage = last ? 0 : stage;
+                parity ^= last;
+            }
+            group ^= turns(p);
+        }
+        if (late[1]) {
+            copier::template say<1>(late[1]);
+        }
+        if (late[0]) {
+            copier::template say<0>(late[0]);
+        }
+    }
+
     template <int WHICH> static CKCI_K_MEMBER void send_all(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         enum { PIXELS = CKCI_K_BOX_PIXELS };
         const int32_t kind = p.box[WHICH].rank + (p.box[WHICH].pixels ? +PIXELS : 0);
+        if constexpr (WHICH == 1 && KIND == CKCI_K_TMA_BACK) {
+            if (p.copies) {
+                copy_all(p, m, half);
+                return;
+            }
+        }
         if (kind == 2) {
             send_kind<WHICH, 2>(p, m, half);
             return;
@@ -499,19 +542,23 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* Planes: what lies in the strip, channels of 64 positions, to the images that have them, by threads: a
-       store is P positions, of which planes have a multiple. */
-    template <int P, class V> CKCI_K_MEMBER void finish_planes_by(int32_t row, const columns &b)
+    /* Planes: what lies in the strip, channels of 64 positions, to the images that have them (a product's
+       own: `image`), by threads: a store is P positions, of which planes have a multiple. */
+    template <int P, class V>
+    CKCI_K_MEMBER void finish_planes_by(int32_t row, int32_t image, const columns &b)
     {
         enum { EACH = CKCI_TMA_BOX / P };
         const ckci_gpu_box &o = p.box[2];
-        const int32_t e = (int32_t)threadIdx.x % 128, first = e % EACH * P, position = row + first;
-        const int32_t image = ckci_k_divide(position, p.by_plane);
-        const unsigned char *to = o.p + 2 * (image * o.stride[1] + (b.first + e / EACH) * o.stride[2] +
-                                             (position - image * p.plane));
+        const int32_t e = (int32_t)threadIdx.x % 128, first = e % EACH * P;
+        const int32_t position = (across() ? b.first : row) + first, channel = across() ? row : b.first;
+        const bool some = position < (across() ? p.conv.columns : p.conv.rows);
+        const int32_t count = some ? (across() ? p.conv.rows - row : b.count) : 0;
+        image = across() ? image : ckci_k_divide(position, p.by_plane);
+        const unsigned char *to = o.p + 2 * (image * o.stride[1] + (channel + e / EACH) * o.stride[2] +
+                                             (position - (across() ? 0 : image * p.plane)));
         CKCI_K_UNROLL(8)
         for (int32_t r = 0; r < CKCI_TMA_BOX; r += 128 / EACH) {
-            if (position < p.conv.rows && r + e / EACH < b.count) {
+            if (r + e / EACH < count) {
                 *(V *)(uintptr_t)(to + 2 * r * o.stride[2]) =
                     *(const V *)(m.strip[group][filled] + ckci_k_spot<128>(r + e / EACH, first / 8) +
                                  first % 8 * 2);
@@ -520,10 +567,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* The TMA takes positions of one image: a box that begins before a plane is an illegal instruction. */
-    CKCI_K_MEMBER void finish_planes(int32_t row, const columns &b)
+    CKCI_K_MEMBER void finish_planes(int32_t row, int32_t image, const columns &b)
     {
         if (p.box[2].rank > 0) {
-            const int32_t image = ckci_k_divide(row, p.by_plane), past = (image + 1) * p.plane;
+            image = ckci_k_divide(row, p.by_plane);
+            const int32_t past = (image + 1) * p.plane;
             const bool inside = row + CKCI_TMA_BOX <= past || past == p.conv.rows;
             if (stores()) {
                 const ckci_k_corner at = {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
@@ -533,14 +581,14 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 ckci_k_boxes_sent(); /* strips and groups of boxes take turns alike */
             }
             if (!inside) {
-                finish_planes_by<8, ckci_k_uint4>(row, b);
+                finish_planes_by<8, ckci_k_uint4>(row, image, b);
             }
         } else if (p.box[2].rows == 4) {
-            finish_planes_by<4, ckci_k_uint2>(row, b);
+            finish_planes_by<4, ckci_k_uint2>(row, image, b);
         } else if (p.box[2].rows == 2) {
-            finish_planes_by<2, uint32_t>(row, b);
+            finish_planes_by<2, uint32_t>(row, image, b);
         } else {
-            finish_planes_by<1, uint16_t>(row, b);
+            finish_planes_by<1, uint16_t>(row, image, b);
         }
     }
 
@@ -568,8 +616,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
         ckci_k_proxy_fence();
         ckci_k_meet<128>(1 + group);
-        if (planes()) {
-            finish_planes(row, b);
+        if (planes() || (across() && p.box[2].rank == 0)) {
+            finish_planes(row, s.image, b);
         } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
         } else if (stores()) {

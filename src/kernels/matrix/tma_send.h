@@ -350,4 +350,68 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
         }
     }
 };
+
+/* Copies columns' operand of products for each image whose planes begin at 8 bytes, not at 16: 64 positions
+   of 64 channels as the TMA leaves a box of them, four positions at a time. Each of two waves has half of
+   the channels; that a step's have come they say LATE steps later. */
+template <class TILES> struct ckci_k_tma_copier {
+    enum { LATE = 2, P = 4, EACH = CKCI_TMA_BOX / P, ROWS = 32 / EACH, BN = TILES::WIDTH };
+
+    const ckci_gpu_tma &p;
+    int32_t row, first; /* of a box: this lane's first channel, its positions */
+    int32_t spot[4];    /* of the lane's first four channels in a box; eight channels on they lie alike */
+
+    CKCI_K_MEMBER ckci_k_tma_copier(const ckci_gpu_tma &args, int32_t half)
+        : p(args), row(half * CKCI_TMA_BOX / 2 + (int32_t)threadIdx.x % 32 / EACH),
+          first((int32_t)threadIdx.x % EACH * P), spot{0, 0, 0, 0}
+    {
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            spot[i] = ckci_k_spot<128>(row + i * ROWS, first / 8) + first % 8 * CKCI_K_HALF;
+        }
+    }
+
+    /* Sixteen channels of the lane, of which `left` places from its first one on exist; ALL: they do. */
+    template <bool ALL>
+    CKCI_K_MEMBER void copy_box(unsigned char *to, const unsigned char *from, int64_t more,
+                                int32_t left) const
+    {
+        CKCI_K_UNROLL(16)
+        for (int i = 0; i < CKCI_TMA_BOX / 2 / ROWS; i++) {
+            ckci_k_copy_async<CKCI_K_HALF * P>(to + i / 4 * 1024 + spot[i % 4], from, ALL || i * ROWS < left);
+            from += more;
+        }
+    }
+
+    CKCI_K_MEMBER void copy(const ckci_k_tma_pieces &s, int32_t step, unsigned char *to) const
+    {
+        const ckci_gpu_box &b = p.box[1];
+        const int32_t channel = step * CKCI_TMA_BOX + row, column = s.column * BN + first;
+        const int64_t more = CKCI_K_HALF * ROWS * b.stride[2];
+        const unsigned char *from =
+            b.p + CKCI_K_HALF * (s.image * b.stride[1] + channel * b.stride[2] + column);
+        CKCI_K_UNROLL(1)
+        for (int32_t i = 0; i < BN && s.column * BN + i < p.conv.columns; i += CKCI_TMA_BOX) {
+            const int32_t left = column + i < p.conv.columns ? p.conv.red - channel : 0;
+            if (left > CKCI_TMA_BOX / 2 - ROWS) {
+                copy_box<true>(to, from, more, left);
+            } else {
+                copy_box<false>(to, from, more, left);
+            }
+            from += CKCI_K_HALF * CKCI_TMA_BOX;
+            to += CKCI_TMA_BOX_BYTES;
+        }
+    }
+
+    /* All but the last COUNT steps have come. */
+    template <int COUNT> static CKCI_K_MEMBER void say(uint64_t *full)
+    {
+        ckci_k_copies_wait<COUNT>();
+        ckci_k_proxy_fence();
+        ckci_k_wave_barrier();
+        if (threadIdx.x % 32 == 0) {
+            ckci_k_turns_arrive(full);
+        }
+    }
+};
 #endif
