@@ -3428,8 +3428,9 @@ typedef struct ckci_gpu_box {
    when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
-    /* rows' operand, columns', what is written (rank 0: by threads; stride[1]: from row to row; of planes,
-       and of products for each image: strides of images and channels, rows: positions of a store) */
+    /* rows' operand, columns' (rank 0: BACK's threads copy it; stride[1], [2]: of images and channels), what
+       is written (rank 0: by threads; stride[1]: from row to row; of planes, and of products for each image:
+       strides of images and channels, rows: positions of a store) */
     ckci_gpu_box box[3];
     int32_t tiles, workers; /* tiles of one part; blocks that take those of all parts in turns */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
@@ -3449,7 +3450,6 @@ typedef struct ckci_gpu_tma {
     int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
     int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
     int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
-    int32_t copies;       /* BACK: threads copy columns' operand: box[1].stride[1], [2]: images, channels */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
@@ -18167,28 +18167,34 @@ CKCI_FN int64_t ckci_matrix_chunk(ckconv_dtype type)
     return 16 / (int64_t)ckci_size(ckci_matrix_stored(type));
 }
 
-/* May 16-byte chunks along the channels be one load each? */
-CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
-                                        int64_t channels, ckconv_error *err)
+/* May chunks of so many bytes along the channels be one load each? */
+CKCI_FN ckconv_status ckci_matrix_reads_by(const ckci_tensor *t, const char *what, ckconv_dtype type,
+                                           int64_t channels, int32_t bytes, ckconv_error *err)
 {
     if (t->dtype != ckci_matrix_stored(type) || t->compute != type || t->op.kind != CKCONV_PASS) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "matrix tiles read %s as %s without an operation; here it is %s", what,
                          ckconv_dtype_name(type), ckconv_dtype_name(t->dtype));
     }
-    int64_t chunk = ckci_matrix_chunk(type);
+    int64_t chunk = bytes / (int64_t)ckci_size(t->dtype);
     int fits = t->stride[2] == 1 || channels == 1;
     for (int i = 0; i < 6; i++) {
         fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % chunk == 0);
     }
-    if (!fits || channels % chunk != 0 || (uintptr_t)t->p % 16 != 0) {
+    if (!fits || channels % chunk != 0 || (uintptr_t)t->p % (size_t)bytes != 0) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
-            "matrix tiles load 16 bytes along the channels: %s needs channels last, a multiple of %d "
+            "matrix tiles load %d bytes along the channels: %s needs channels last, a multiple of %d "
             "(here %lld) and alignment",
-            what, (int)chunk, CKCI_LL(channels));
+            (int)bytes, what, (int)chunk, CKCI_LL(channels));
     }
     return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
+                                        int64_t channels, ckconv_error *err)
+{
+    return ckci_matrix_reads_by(t, what, type, channels, 16, err);
 }
 
 /* Offsets from the first position of a block have 31 bits; images: batches that a block can touch. */
@@ -18617,8 +18623,8 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, const ckci_gpu_conv *k)
 /* Nanoseconds that the TMA takes for a row of a box, be it of 128 bytes or of 32 (H200). */
 #define CKCI_TMA_ROW_NS 1.27
 
-/* Nanoseconds that threads take to copy a step of an operand, where the TMA does not: of 64 columns they wait
-   for memory, more are instructions, and those of 256 overtake each other (H200, 56 layers). */
+/* Nanoseconds that threads take to copy a step of columns' operand, where the TMA does not: of 64 columns
+   they wait for memory, more are instructions, those of 256 in each other's way (H200, 56 entries). */
 CKCI_FN double ckci_tma_copy(const ckci_matrix *m)
 {
     const int64_t columns = ckci_min(m->tile->columns, m->l.a.conv.columns);
@@ -18640,8 +18646,9 @@ CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
     return (most > copies ? most : copies) * ckci_device_rates(device, m->type).matrix;
 }
 
-/* Do threads store planes of a 1x1 layer, four positions at a time? That takes three times as long
-   (H200, 56 layers of 14 x 14; of odd planes it was not seen). */
+/* Do threads store planes of a 1x1 layer, four positions at a time? A lane has 8 bytes where the TMA stores
+   rows of 128, which takes three times as long (H200, 56 entries). Layers of more taps hide it behind their
+   products; odd planes choose no better with a factor of their own (65 x 65, 7 x 7). */
 CKCI_FN int ckci_tma_by_fours(const ckci_matrix *m)
 {
     return m->plane % 8 == 4 && ckci_pointwise(&m->conv);
@@ -18967,12 +18974,8 @@ CKCI_FN int ckci_image_across(const ckci_tensor *read, ckconv_dtype type)
    which the TMA does not reach, so that threads copy them? */
 CKCI_FN int ckci_image_copied(const ckci_tensor *t, ckconv_dtype type)
 {
-    int fits = t->stride[2] == 1 && t->len[2] % 4 == 0 && (uintptr_t)t->p % 8 == 0 &&
-               t->dtype == ckci_matrix_stored(type) && t->compute == type && t->op.kind == CKCONV_PASS;
-    for (int i = 0; i < 6; i++) {
-        fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % 4 == 0);
-    }
-    return fits && ckci_size(t->dtype) == 2 && ckci_matrix_reads(t, "", type, t->len[2], NULL) != CKCONV_OK;
+    return ckci_size(t->dtype) == 2 && ckci_matrix_reads(t, "", type, t->len[2], NULL) != CKCONV_OK &&
+           ckci_matrix_reads_by(t, "", type, t->len[2], 8, NULL) == CKCONV_OK;
 }
 
 /* 1x1 layers, channels first, are a product for each image: out = wei * in, din = wei' * dout, matrices of
@@ -20247,15 +20250,16 @@ CKCI_FN int ckci_planes_aligned(const ckci_conv *p, const ckci_tensor *t, int64_
 #define CKCI_PLANES_BYTES(STEPS) ((STEPS) > 2 ? 28 : (STEPS) > 1 ? 24 : 31)
 
 /* Beside tiles, whose costs leave out what a launch waits for before it multiplies, and count a nanosecond of
-   theirs as less than it takes (H200, 924 tiles of 233 layers and passes). Those that copy planes of fours
-   (sm_90) have one launch, too, and cost what they take but for that (56 layers of 14 x 14). */
+   theirs as less than it takes (H200, 924 tiles of 233 layers and passes). Tiles that copy planes
+   of fours count what each step waits for (ckci_tma_copy), so that less is left out (H200, 56 entries). */
 #define CKCI_PLANES_LATE 8000
 #define CKCI_PLANES_COPIED 3000
 #define CKCI_PLANES_BESIDE (1 / 1.2)
 CKCI_FN double ckci_planes_beside(const ckconv_device *device, int64_t fours, double ns)
 {
     const double least = ckci_cost_launch(device, 1000);
-    const int copied = ckci_sm(device) == 90 && fours % 2 != 0;
+    const int copied =
+        ckci_sm(device) == 90 && (device->features & CKCONV_GPU_NO_SM90A) == 0 && fours % 2 != 0;
     ns = (ns - ckci_cost_launch(device, copied ? CKCI_PLANES_COPIED : CKCI_PLANES_LATE)) * CKCI_PLANES_BESIDE;
     return ns > least ? ns : least;
 }
@@ -20632,7 +20636,6 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
                             : ckci_tma_read(c, positions, &t->box[0])) &&
                (m->copied || ckci_tma_weights(w, c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]));
         if (m->copied) {
-            t->copies = 1;
             t->box[1].p = w->p;
             t->box[1].stride[1] = w->stride[0];
             t->box[1].stride[2] = w->stride[1];

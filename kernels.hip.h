@@ -10435,7 +10435,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         enum { PIXELS = CKCI_K_BOX_PIXELS };
         const int32_t kind = p.box[WHICH].rank + (p.box[WHICH].pixels ? +PIXELS : 0);
         if constexpr (WHICH == 1 && KIND == CKCI_K_TMA_BACK) {
-            if (p.copies) {
+            if (p.box[1].rank == 0) {
                 copy_all(p, m, half);
                 return;
             }

@@ -336,8 +336,9 @@ typedef struct ckci_gpu_box {
    when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
-    /* rows' operand, columns', what is written (rank 0: by threads; stride[1]: from row to row; of planes,
-       and of products for each image: strides of images and channels, rows: positions of a store) */
+    /* rows' operand, columns' (rank 0: BACK's threads copy it; stride[1], [2]: of images and channels), what
+       is written (rank 0: by threads; stride[1]: from row to row; of planes, and of products for each image:
+       strides of images and channels, rows: positions of a store) */
     ckci_gpu_box box[3];
     int32_t tiles, workers; /* tiles of one part; blocks that take those of all parts in turns */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
@@ -357,7 +358,6 @@ typedef struct ckci_gpu_tma {
     int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
     int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
     int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
-    int32_t copies;       /* BACK: threads copy columns' operand: box[1].stride[1], [2]: images, channels */
     ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)

@@ -126,28 +126,34 @@ CKCI_FN int64_t ckci_matrix_chunk(ckconv_dtype type)
     return 16 / (int64_t)ckci_size(ckci_matrix_stored(type));
 }
 
-/* May 16-byte chunks along the channels be one load each? */
-CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
-                                        int64_t channels, ckconv_error *err)
+/* May chunks of so many bytes along the channels be one load each? */
+CKCI_FN ckconv_status ckci_matrix_reads_by(const ckci_tensor *t, const char *what, ckconv_dtype type,
+                                           int64_t channels, int32_t bytes, ckconv_error *err)
 {
     if (t->dtype != ckci_matrix_stored(type) || t->compute != type || t->op.kind != CKCONV_PASS) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "matrix tiles read %s as %s without an operation; here it is %s", what,
                          ckconv_dtype_name(type), ckconv_dtype_name(t->dtype));
     }
-    int64_t chunk = ckci_matrix_chunk(type);
+    int64_t chunk = bytes / (int64_t)ckci_size(t->dtype);
     int fits = t->stride[2] == 1 || channels == 1;
     for (int i = 0; i < 6; i++) {
         fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % chunk == 0);
     }
-    if (!fits || channels % chunk != 0 || (uintptr_t)t->p % 16 != 0) {
+    if (!fits || channels % chunk != 0 || (uintptr_t)t->p % (size_t)bytes != 0) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
-            "matrix tiles load 16 bytes along the channels: %s needs channels last, a multiple of %d "
+            "matrix tiles load %d bytes along the channels: %s needs channels last, a multiple of %d "
             "(here %lld) and alignment",
-            what, (int)chunk, CKCI_LL(channels));
+            (int)bytes, what, (int)chunk, CKCI_LL(channels));
     }
     return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_matrix_reads(const ckci_tensor *t, const char *what, ckconv_dtype type,
+                                        int64_t channels, ckconv_error *err)
+{
+    return ckci_matrix_reads_by(t, what, type, channels, 16, err);
 }
 
 /* Offsets from the first position of a block have 31 bits; images: batches that a block can touch. */
@@ -576,8 +582,8 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, const ckci_gpu_conv *k)
 /* Nanoseconds that the TMA takes for a row of a box, be it of 128 bytes or of 32 (H200). */
 #define CKCI_TMA_ROW_NS 1.27
 
-/* Nanoseconds that threads take to copy a step of an operand, where the TMA does not: of 64 columns they wait
-   for memory, more are instructions, and those of 256 overtake each other (H200, 56 layers). */
+/* Nanoseconds that threads take to copy a step of columns' operand, where the TMA does not: of 64 columns
+   they wait for memory, more are instructions, those of 256 in each other's way (H200, 56 entries). */
 CKCI_FN double ckci_tma_copy(const ckci_matrix *m)
 {
     const int64_t columns = ckci_min(m->tile->columns, m->l.a.conv.columns);
@@ -599,8 +605,9 @@ CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
     return (most > copies ? most : copies) * ckci_device_rates(device, m->type).matrix;
 }
 
-/* Do threads store planes of a 1x1 layer, four positions at a time? That takes three times as long
-   (H200, 56 layers of 14 x 14; of odd planes it was not seen). */
+/* Do threads store planes of a 1x1 layer, four positions at a time? A lane has 8 bytes where the TMA stores
+   rows of 128, which takes three times as long (H200, 56 entries). Layers of more taps hide it behind their
+   products; odd planes choose no better with a factor of their own (65 x 65, 7 x 7). */
 CKCI_FN int ckci_tma_by_fours(const ckci_matrix *m)
 {
     return m->plane % 8 == 4 && ckci_pointwise(&m->conv);
@@ -926,12 +933,8 @@ CKCI_FN int ckci_image_across(const ckci_tensor *read, ckconv_dtype type)
    which the TMA does not reach, so that threads copy them? */
 CKCI_FN int ckci_image_copied(const ckci_tensor *t, ckconv_dtype type)
 {
-    int fits = t->stride[2] == 1 && t->len[2] % 4 == 0 && (uintptr_t)t->p % 8 == 0 &&
-               t->dtype == ckci_matrix_stored(type) && t->compute == type && t->op.kind == CKCONV_PASS;
-    for (int i = 0; i < 6; i++) {
-        fits = fits && (i == 2 || t->len[i] <= 1 || t->stride[i] % 4 == 0);
-    }
-    return fits && ckci_size(t->dtype) == 2 && ckci_matrix_reads(t, "", type, t->len[2], NULL) != CKCONV_OK;
+    return ckci_size(t->dtype) == 2 && ckci_matrix_reads(t, "", type, t->len[2], NULL) != CKCONV_OK &&
+           ckci_matrix_reads_by(t, "", type, t->len[2], 8, NULL) == CKCONV_OK;
 }
 
 /* 1x1 layers, channels first, are a product for each image: out = wei * in, din = wei' * dout, matrices of

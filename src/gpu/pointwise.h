@@ -98,15 +98,16 @@ CKCI_FN int ckci_planes_aligned(const ckci_conv *p, const ckci_tensor *t, int64_
 #define CKCI_PLANES_BYTES(STEPS) ((STEPS) > 2 ? 28 : (STEPS) > 1 ? 24 : 31)
 
 /* Beside tiles, whose costs leave out what a launch waits for before it multiplies, and count a nanosecond of
-   theirs as less than it takes (H200, 924 tiles of 233 layers and passes). Those that copy planes of fours
-   (sm_90) have one launch, too, and cost what they take but for that (56 layers of 14 x 14). */
+   theirs as less than it takes (H200, 924 tiles of 233 layers and passes). Tiles that copy planes
+   of fours count what each step waits for (ckci_tma_copy), so that less is left out (H200, 56 entries). */
 #define CKCI_PLANES_LATE 8000
 #define CKCI_PLANES_COPIED 3000
 #define CKCI_PLANES_BESIDE (1 / 1.2)
 CKCI_FN double ckci_planes_beside(const ckconv_device *device, int64_t fours, double ns)
 {
     const double least = ckci_cost_launch(device, 1000);
-    const int copied = ckci_sm(device) == 90 && fours % 2 != 0;
+    const int copied =
+        ckci_sm(device) == 90 && (device->features & CKCONV_GPU_NO_SM90A) == 0 && fours % 2 != 0;
     ns = (ns - ckci_cost_launch(device, copied ? CKCI_PLANES_COPIED : CKCI_PLANES_LATE)) * CKCI_PLANES_BESIDE;
     return ns > least ? ns : least;
 }

@@ -200,7 +200,6 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
                             : ckci_tma_read(c, positions, &t->box[0])) &&
                (m->copied || ckci_tma_weights(w, c->op == CKCONV_BWD_DATA && !across ? 1 : 2, &t->box[1]));
         if (m->copied) {
-            t->copies = 1;
             t->box[1].p = w->p;
             t->box[1].stride[1] = w->stride[0];
             t->box[1].stride[2] = w->stride[1];
