@@ -1490,6 +1490,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef TURN
 #pragma push_macro("TURNED")
 #undef TURNED
+#pragma push_macro("TURNS")
+#undef TURNS
 #pragma push_macro("TWO")
 #undef TWO
 #pragma push_macro("TWO_STAGE")
@@ -3285,9 +3287,10 @@ CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
 /* pointwise: bytes of a column of weights in LDS, and its chunks of eight places. planes: columns of a block,
    parts that the columns have; fours of positions of an image; eights: planes are of whole ones, aligned.
    added: where in LDS lies what D tensors of one number a channel add; 0: sums go through ckci_k_epilogue.
-   residual: o.residual, where that is f16 or bf16 beside `added`; else 0. */
+   residual: o.residual, where that is f16 or bf16 beside `added`; else 0. pairs: rows of what is written are
+   an odd number of 16 bytes, and no tensor is added that lies alike. */
 typedef struct ckci_gpu_point {
-    int32_t pitch, width, fours, eights, added, residual;
+    int32_t pitch, width, fours, eights, added, residual, pairs;
     ckci_divisor by_chunks, by_parts, by_fours;
 } ckci_gpu_point;
 
@@ -18654,6 +18657,19 @@ CKCI_FN int ckci_tma_by_fours(const ckci_matrix *m)
     return m->plane % 8 == 4 && ckci_pointwise(&m->conv);
 }
 
+/* How much longer stores of 1x1 layers take whose rows are an odd number of 16 bytes and more than a box: every
+   other row's begin and end with half a sector of 32 (H200: 72, 120, 168, 216 columns, 12 MB and more). */
+CKCI_FN double ckci_tma_halves(const ckci_matrix *m)
+{
+    const ckci_tensor *o = &m->conv.t[ckci_written(m->conv.op)];
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    return m->conv.op != CKCONV_BWD_WEIGHT && ckci_pointwise(&m->conv) && o->stride[2] == 1 &&
+                   o->stride[5] % 16 == 8 && k->columns > CKCI_TMA_BOX &&
+                   (double)k->rows * (double)k->columns > 6e6
+               ? 2
+               : 1;
+}
+
 /* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
    stores what it has. */
 CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
@@ -18665,6 +18681,7 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
     double once = size * rates.bytes; /* parts are f32 */
     once *= ckci_tma_by_fours(m) ? .18 : m->copied ? .11 : weight && blocks > tiles ? .09 : .06;
+    once *= ckci_tma_halves(m);
     if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
@@ -18680,7 +18697,7 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
-    const double by = m->copied ? .27 : ckci_tma_by_fours(m) ? .24 : .09;
+    const double by = (m->copied ? .27 : ckci_tma_by_fours(m) ? .24 : .09) * ckci_tma_halves(m);
     const double store = (double)m->tile->rows / 2 * m->tile->columns * by * rates.bytes;
     const double step = ckci_tma_step(device, m) / 2 * 1.15, copies = ckci_tma_copy(m) * rates.matrix;
     const double products = red / 64 * (step > copies ? step : copies);
@@ -20339,6 +20356,16 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     return CKCONV_OK;
 }
 
+/* NVIDIA: are stores to fill sectors of 32 bytes, where rows of what is written are an odd number of 16? That
+   takes more instructions, and pays where most bytes are written, and rows have more than one whole store
+   (H200: 24 to 72 and 32 to 72 channels .68 and .55; 40 and 24 channels, and 72 to 72, 1.03 to 1.12). */
+CKCI_FN int32_t ckci_point_pairs(const ckci_gpu_conv *k, int64_t pitch)
+{
+    return ckci_size(k->o.t.dtype) == 2 && k->columns % 16 == 8 && pitch % 16 == 8 && k->columns > 48 &&
+           2 * k->columns >= 3 * k->red && k->red <= 64 &&
+           (k->o.form == CKCI_FORM_STORE || (k->as.point.added && k->o.residual == 0));
+}
+
 /* The launch, and the nanoseconds of a run: as long as its bytes take, or its products. */
 CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device *device,
                                          ckconv_family family, ckci_launch *l, double *cost,
@@ -20392,6 +20419,7 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     l->grid =
         ckci_min(ckci_ceil_div(k->work, waves), (nvidia && steps > 4 ? 1 : 2) * (int64_t)ckci_units(device));
     ckci_point_epilogue(k, columns * pitch, columns, CKCI_POINTWISE_LDS(nvidia));
+    k->as.point.pairs = nvidia && ckci_point_pairs(k, o_pitch);
     l->lds = nvidia ? (int32_t)(columns * (pitch + (k->as.point.added ? 4 : 0))) : 0;
     k->workers = (int32_t)(l->grid * waves);
     const double rows = (double)k->rows,
@@ -21887,11 +21915,12 @@ CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *de
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     l->grid = ckci_saturating_mul(k->tiles_m, k->tiles_n);
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
-    const double side = (double)l->grid / (3 * ckci_units(device)),
-                 bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4);
-    *cost = ckci_pixel_beside(p->op) *
-            (ckci_cost_launch(device, 700 * (double)ckci_ceil_div(red, 256) * (side > 1 ? side : 1)) +
-             ckci_cost_bytes(device, bytes, 30));
+    /* a round waits for memory once or more often; later ones take longer, when the first does not fill the
+       units any more (H200: bwd_data 64 x 576 x 144 8.6 us in two, tiles 7.2) */
+    const double rounds = (double)ckci_ceil_div(l->grid, 3 * ckci_max(device->compute_units, 1)),
+                 bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4),
+                 waits = (700 + 2000 * (rounds - 1)) * (double)ckci_ceil_div(red, 256);
+    *cost = ckci_pixel_beside(p->op) * (ckci_cost_launch(device, waits) + ckci_cost_bytes(device, bytes, 30));
     return CKCONV_OK;
 }
 
@@ -27277,6 +27306,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("TN")
 #pragma pop_macro("TURN")
 #pragma pop_macro("TURNED")
+#pragma pop_macro("TURNS")
 #pragma pop_macro("TWO")
 #pragma pop_macro("TWO_STAGE")
 #pragma pop_macro("TX")

@@ -12538,9 +12538,11 @@ struct ckci_k_point_mma {
         float v[16];
     };
 
-    static CKCI_K_MEMBER int position(int i)
+    /* pairs: a lane has both positions of a pair. */
+    static CKCI_K_MEMBER int position(int i, bool pairs = false)
     {
-        return (int)threadIdx.x % 32 / 4 + 8 * i;
+        const int lane = (int)threadIdx.x % 32 / 4;
+        return pairs ? 2 * lane + i : lane + 8 * i;
     }
 
     static CKCI_K_MEMBER int chunk(int)
@@ -12583,9 +12585,9 @@ struct ckci_k_point_mma {
     {
     }
 
-    static CKCI_K_MEMBER int line_position(int l)
+    static CKCI_K_MEMBER int line_position(int l, bool pairs = false)
     {
-        return position(l);
+        return position(l, pairs);
     }
 
     static CKCI_K_MEMBER int line_column(int)
@@ -12614,7 +12616,7 @@ struct ckci_k_point_mfma {
         return (int)threadIdx.x % 64 / 32;
     }
 
-    static CKCI_K_MEMBER int position(int)
+    static CKCI_K_MEMBER int position(int, bool = false)
     {
         return (int)threadIdx.x % 32;
     }
@@ -12656,7 +12658,7 @@ struct ckci_k_point_mfma {
     {
     }
 
-    static CKCI_K_MEMBER int line_position(int)
+    static CKCI_K_MEMBER int line_position(int, bool = false)
     {
         return position(0);
     }
@@ -12699,7 +12701,7 @@ template <int GFX> struct ckci_k_point_wmma {
         return (int)threadIdx.x % 32 / 16;
     }
 
-    static CKCI_K_MEMBER int position(int)
+    static CKCI_K_MEMBER int position(int, bool = false)
     {
         return (int)threadIdx.x % 16;
     }
@@ -12750,7 +12752,7 @@ template <int GFX> struct ckci_k_point_wmma {
         ckci_k_settle<unit>(d.v[1]);
     }
 
-    static CKCI_K_MEMBER int line_position(int)
+    static CKCI_K_MEMBER int line_position(int, bool = false)
     {
         return position(0);
     }
@@ -12916,6 +12918,12 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
         alignas(16) unsigned char weights[CKCI_POINTWISE_LDS(U::NVIDIA)];
     };
 
+    /* NVIDIA: do positions' rows begin in turns at 32 bytes, as memory has them, and between? */
+    static CKCI_K_MEMBER bool paired(const ckci_gpu_conv &p)
+    {
+        return U::NVIDIA && p.as.point.pairs;
+    }
+
     /* What a lane holds of a tile. */
     struct positions {
         ckci_k_uint4 v[TILES][STEPS][U::LOADS];
@@ -12930,7 +12938,8 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
                 for (int s = 0; s < STEPS; s++) {
                     CKCI_K_UNROLL(4)
                     for (int i = 0; i < U::LOADS; i++) {
-                        const int32_t row = t * U::POSITIONS + U::position(i), chunk = s * 4 + U::chunk(i);
+                        const int32_t row = t * U::POSITIONS + U::position(i, paired(p)),
+                                      chunk = s * 4 + U::chunk(i);
                         v[t][s][i] =
                             held::some(from + (row * pitch + chunk * 16), row < rows && chunk * 8 < p.red);
                     }
@@ -12988,6 +12997,7 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
     static CKCI_K_MEMBER void tile(const ckci_gpu_conv &p, const lds &m, const positions &x, int32_t row0,
                                    int32_t steps, lines &more)
     {
+        ckci_k_uint4 late[TILES];
         CKCI_K_UNROLL(1)
         for (int32_t column0 = 0; column0 < p.columns; column0 += 32) {
             typename U::sums d[TILES];
@@ -13031,13 +13041,13 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
             if constexpr (!RESIDUAL) {
                 switch (held::form(p)) {
                 case CKCI_K_POINT_STORE:
-                    store_lines<CKCI_K_POINT_STORE>(p, m, d, row0, column0);
+                    store_lines<CKCI_K_POINT_STORE>(p, m, d, row0, column0, late);
                     break;
                 case CKCI_K_POINT_ADDED:
-                    store_lines<CKCI_K_POINT_ADDED>(p, m, d, row0, column0);
+                    store_lines<CKCI_K_POINT_ADDED>(p, m, d, row0, column0, late);
                     break;
                 default:
-                    store_lines<CKCI_K_POINT_ANY>(p, m, d, row0, column0);
+                    store_lines<CKCI_K_POINT_ANY>(p, m, d, row0, column0, late);
                 }
             }
         }
@@ -13046,16 +13056,41 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
     /* Without a residual that is loaded ahead. */
     template <int FORM>
     static CKCI_K_MEMBER void store_lines(const ckci_gpu_conv &p, const lds &m,
-                                          const typename U::sums (&d)[TILES], int32_t row0, int32_t column0)
+                                          const typename U::sums (&d)[TILES], int32_t row0, int32_t column0,
+                                          ckci_k_uint4 (&late)[TILES])
     {
+        enum { TURNS = U::NVIDIA && (FORM == CKCI_K_POINT_STORE || FORM == CKCI_K_POINT_ADDED) };
         CKCI_K_UNROLL(8)
         for (int t = 0; t < TILES; t++) {
+            if constexpr (TURNS) {
+                if (paired(p)) {
+                    alignas(16) float v[2][8];
+                    U::take(d[t], 0, v[0]);
+                    U::take(d[t], 1, v[1]);
+                    store_pair<FORM>(p, m, v, row0 + t * U::POSITIONS + U::line_position(0, true), column0,
+                                     late[t]);
+                    continue;
+                }
+            }
             CKCI_K_UNROLL(2)
             for (int l = 0; l < U::LINES; l++) {
                 alignas(16) float v[8];
                 U::take(d[t], l, v);
                 store<FORM>(p, m, v, t, l, row0, column0);
             }
+        }
+    }
+
+    /* A line of sums, but for a residual: as it is stored at `to`. */
+    template <int FORM>
+    static CKCI_K_MEMBER void finish_line(const ckci_gpu_conv &p, const lds &m, float (&v)[8],
+                                          const unsigned char *to, int32_t column)
+    {
+        if constexpr (FORM != CKCI_K_POINT_RESIDUAL) {
+            held::template finish<8, false, FORM>(p, m.weights, v, to, column, 0);
+        }
+        if constexpr (FORM == CKCI_K_POINT_ADDED) {
+            ckci_k_limit_line(p.o, v);
         }
     }
 
@@ -13069,14 +13104,65 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
         if (row < p.rows && column < p.columns) {
             const int64_t at = row * p.o.t.stride[5] + column;
             unsigned char *to = p.o.t.p + ckci_k_size(p.o.t.dtype) * at;
-            if constexpr (FORM != CKCI_K_POINT_RESIDUAL) {
-                held::template finish<8, false, FORM>(p, m.weights, v, to, column, 0);
-            }
-            if constexpr (FORM == CKCI_K_POINT_ADDED) {
-                ckci_k_limit_line(p.o, v);
-            }
+            finish_line<FORM>(p, m, v, to, column);
             ckci_k_store8(p.o.t.dtype, to, v);
         }
+    }
+
+    static CKCI_K_MEMBER void put(unsigned char *to, const ckci_k_uint4 &line, bool some)
+    {
+        if (some) {
+            *(ckci_k_uint4 *)to = line;
+        }
+    }
+
+    /* By words: of two structs a compiler would select the address, and have them in memory. */
+    static CKCI_K_MEMBER ckci_k_uint4 select(bool first, const ckci_k_uint4 &a, const ckci_k_uint4 &b)
+    {
+        return {first ? a.x : b.x, first ? a.y : b.y, first ? a.z : b.z, first ? a.w : b.w};
+    }
+
+    /* Rows of an odd number of lines, two at a time, so that a store fills sectors of 32 bytes: half written
+       ones cost as much again, and more where they leave the cache before their other half comes (H200, 32
+       to 72 channels at 112 x 112: 100 us, so 55, PyTorch 52). The second row's lines go 1 and 2, 3 to 6, 7
+       to 10, ...: the last of four waits in its lane for the next ones. Line 0 waits in lane 1 for the first
+       row's last one, which is lane 0's or 2's. */
+    template <int FORM>
+    static CKCI_K_MEMBER void store_pair(const ckci_gpu_conv &p, const lds &m, float (&v)[2][8], int32_t row,
+                                         int32_t column0, ckci_k_uint4 &late)
+    {
+        const int32_t lane = (int32_t)threadIdx.x % 4, column = column0 + lane * 8;
+        const bool some = column < p.columns, first = row < p.rows, second = row + 1 < p.rows,
+                   last = column + 8 == p.columns;
+        unsigned char *to[2];
+        ckci_k_uint4 line[2];
+        CKCI_K_UNROLL(2)
+        for (int l = 0; l < 2; l++) {
+            to[l] = p.o.t.p + CKCI_K_HALF * ((row + l) * p.o.t.stride[5] + column);
+            if (some && row + l < p.rows) {
+                finish_line<FORM>(p, m, v[l], to[l], column);
+            }
+            line[l] = {ckci_k_two(p.o.t.dtype, ckci_k_bits(v[l][0]), ckci_k_bits(v[l][1])),
+                       ckci_k_two(p.o.t.dtype, ckci_k_bits(v[l][2]), ckci_k_bits(v[l][3])),
+                       ckci_k_two(p.o.t.dtype, ckci_k_bits(v[l][4]), ckci_k_bits(v[l][5])),
+                       ckci_k_two(p.o.t.dtype, ckci_k_bits(v[l][6]), ckci_k_bits(v[l][7]))};
+        }
+        if (column0 == 0) {
+            const ckci_k_uint4 before = {ckci_k_bits(ckci_k_shuffle_xor(ckci_k_float(line[1].x), 1)),
+                                         ckci_k_bits(ckci_k_shuffle_xor(ckci_k_float(line[1].y), 1)),
+                                         ckci_k_bits(ckci_k_shuffle_xor(ckci_k_float(line[1].z), 1)),
+                                         ckci_k_bits(ckci_k_shuffle_xor(ckci_k_float(line[1].w), 1))};
+            late = select(lane == 1, before, late);
+        }
+        /* each a store of all lanes: what they select makes its sectors whole */
+        const bool held_line = lane == 3;
+        const ckci_k_uint4 own = line[1], end = select(lane == 1, late, line[0]);
+        unsigned char *past = lane == 1 ? to[1] - CKCI_K_HALF * column : to[0];
+        put(to[0], line[0], some && first && !last);
+        put(held_line ? to[1] - 64 : to[1], select(held_line, late, own),
+            second && (held_line ? column0 > 0 : some && column > 0));
+        put(past, end, column0 + 32 >= p.columns && (lane == 1 ? second : some && first && last));
+        late = select(held_line, own, late);
     }
 
     /* With a residual: of a line from `column` on. */

@@ -352,6 +352,7 @@
 #pragma pop_macro("TN")
 #pragma pop_macro("TURN")
 #pragma pop_macro("TURNED")
+#pragma pop_macro("TURNS")
 #pragma pop_macro("TWO")
 #pragma pop_macro("TWO_STAGE")
 #pragma pop_macro("TX")

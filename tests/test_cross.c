@@ -1103,9 +1103,9 @@ static void part_planes(void)
 
 /*------------------------------------------------------------------------------------------------------------
   points: layers of one tap whose weights stay in LDS, by the instances for them alone. Reductions that end
-  inside 32 channels and on them, of each kernel; columns that end inside 32; fewer positions than a wave
-  takes, more than all waves of one unit (CKCONV_SIM_UNITS) take at a time; one, two and three axes; weights
-  that LDS does not hold
+  inside 32 channels and on them, of each kernel; columns that end inside 32, and whose rows are stored in
+  pairs, of an odd number of positions; fewer positions than a wave takes, more than all waves of one unit
+  (CKCONV_SIM_UNITS) take at a time; one, two and three axes; weights that LDS does not hold
 */
 static const block_case points[] = {
     {2, 1, 2, 16, 16, {1, 1, 0}, {7, 9, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
@@ -1116,6 +1116,7 @@ static const block_case points[] = {
     {1, 1, 1, 56, 256, {1, 0, 0}, {45, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 2, 16, 8, {1, 0, 0}, {1700, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 1, 248, 232, {1, 0, 0}, {9, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 3, 56, 16, {1, 1, 0}, {7, 5, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
 };
 
 /* The same with channels first: planes of fours and of eights, of several images inside a wave's; columns
@@ -1129,6 +1130,7 @@ static const block_case point_planes[] = {
     {1, 1, 1, 8, 64, {1, 0, 0}, {1720, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {2, 1, 1, 112, 8, {1, 1, 0}, {3, 4, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
     {2, 1, 2, 1000, 8, {1, 1, 0}, {2, 10, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 88, 24, {1, 1, 0}, {6, 6, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
 };
 
 /* Rows, images and pixels further apart than they must be: even, or nearly so, which pointwise refuses. */

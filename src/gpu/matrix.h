@@ -613,6 +613,19 @@ CKCI_FN int ckci_tma_by_fours(const ckci_matrix *m)
     return m->plane % 8 == 4 && ckci_pointwise(&m->conv);
 }
 
+/* How much longer stores of 1x1 layers take whose rows are an odd number of 16 bytes and more than a box: every
+   other row's begin and end with half a sector of 32 (H200: 72, 120, 168, 216 columns, 12 MB and more). */
+CKCI_FN double ckci_tma_halves(const ckci_matrix *m)
+{
+    const ckci_tensor *o = &m->conv.t[ckci_written(m->conv.op)];
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    return m->conv.op != CKCONV_BWD_WEIGHT && ckci_pointwise(&m->conv) && o->stride[2] == 1 &&
+                   o->stride[5] % 16 == 8 && k->columns > CKCI_TMA_BOX &&
+                   (double)k->rows * (double)k->columns > 6e6
+               ? 2
+               : 1;
+}
+
 /* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
    stores what it has. */
 CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
@@ -624,6 +637,7 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
     double once = size * rates.bytes; /* parts are f32 */
     once *= ckci_tma_by_fours(m) ? .18 : m->copied ? .11 : weight && blocks > tiles ? .09 : .06;
+    once *= ckci_tma_halves(m);
     if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
@@ -639,7 +653,7 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
-    const double by = m->copied ? .27 : ckci_tma_by_fours(m) ? .24 : .09;
+    const double by = (m->copied ? .27 : ckci_tma_by_fours(m) ? .24 : .09) * ckci_tma_halves(m);
     const double store = (double)m->tile->rows / 2 * m->tile->columns * by * rates.bytes;
     const double step = ckci_tma_step(device, m) / 2 * 1.15, copies = ckci_tma_copy(m) * rates.matrix;
     const double products = red / 64 * (step > copies ? step : copies);
