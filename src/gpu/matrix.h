@@ -599,7 +599,7 @@ CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
     const ckci_conv *c = &m->conv;
     const ckci_gpu_conv *k = &m->l.a.conv;
     const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
-    const double rows = (double)t->rows + (double)ckci_min(t->columns, k->columns),
+    const double rows = (double)ckci_min(t->rows, k->rows) + (double)ckci_min(t->columns, k->columns),
                  brings = c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(k) * CKCI_TMA_ROW_NS;
     const double most = products > brings ? products : brings, copies = ckci_tma_copy(m);
     return (most > copies ? most : copies) * ckci_device_rates(device, m->type).matrix;
