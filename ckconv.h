@@ -18657,8 +18657,9 @@ CKCI_FN int ckci_tma_by_fours(const ckci_matrix *m)
     return m->plane % 8 == 4 && ckci_pointwise(&m->conv);
 }
 
-/* How much longer stores of 1x1 layers take whose rows are an odd number of 16 bytes and more than a box: every
-   other row's begin and end with half a sector of 32 (H200: 72, 120, 168, 216 columns, 12 MB and more). */
+/* How much longer stores of 1x1 layers take whose rows are an odd number of 16 bytes and more than a box:
+   every other row's begin and end with half a sector of 32 (H200: 72, 120, 168, 216 columns, 12 MB and
+   more). */
 CKCI_FN double ckci_tma_halves(const ckci_matrix *m)
 {
     const ckci_tensor *o = &m->conv.t[ckci_written(m->conv.op)];

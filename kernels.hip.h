@@ -11908,7 +11908,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                     for (int i = 0; i < 8; i++) {
                         x[i] = fmaf(p.o.alpha, x[i], shift[u][i]);
                     }
-                    ckci_k_limit(p.o, x);
+                    ckci_k_limit_line(p.o, x);
                 } else if (FORM == ANY && channel0 + k < p.k) {
                     ckci_k_epilogue<8, false>(p.o, x, to + CKCI_K_HALF * k, channel0 + k);
                 }
