@@ -1490,8 +1490,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef TURN
 #pragma push_macro("TURNED")
 #undef TURNED
-#pragma push_macro("TURNS")
-#undef TURNS
 #pragma push_macro("TWO")
 #undef TWO
 #pragma push_macro("TWO_STAGE")
@@ -18657,16 +18655,14 @@ CKCI_FN int ckci_tma_by_fours(const ckci_matrix *m)
     return m->plane % 8 == 4 && ckci_pointwise(&m->conv);
 }
 
-/* How much longer stores of 1x1 layers take whose rows are an odd number of 16 bytes and more than a box:
-   every other row's begin and end with half a sector of 32 (H200: 72, 120, 168, 216 columns, 12 MB and
-   more). */
+/* How much longer stores of 1x1 layers take whose rows are an odd number of 16 bytes: every other row begins
+   and ends with half a sector of 32 bytes, which two stores write. Rows inside one box are written together.
+   (H200: 72, 120, 168, 216 columns.) */
 CKCI_FN double ckci_tma_halves(const ckci_matrix *m)
 {
     const ckci_tensor *o = &m->conv.t[ckci_written(m->conv.op)];
-    const ckci_gpu_conv *k = &m->l.a.conv;
     return m->conv.op != CKCONV_BWD_WEIGHT && ckci_pointwise(&m->conv) && o->stride[2] == 1 &&
-                   o->stride[5] % 16 == 8 && k->columns > CKCI_TMA_BOX &&
-                   (double)k->rows * (double)k->columns > 6e6
+                   o->stride[5] % 16 == 8 && m->l.a.conv.columns > CKCI_TMA_BOX
                ? 2
                : 1;
 }
@@ -18682,7 +18678,7 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
     double once = size * rates.bytes; /* parts are f32 */
     once *= ckci_tma_by_fours(m) ? .18 : m->copied ? .11 : weight && blocks > tiles ? .09 : .06;
-    once *= ckci_tma_halves(m);
+    once *= share > 1 ? ckci_tma_halves(m) : 1;   /* in one round nobody waits for others' writes */
     if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
@@ -20357,9 +20353,10 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     return CKCONV_OK;
 }
 
-/* NVIDIA: are stores to fill sectors of 32 bytes, where rows of what is written are an odd number of 16? That
-   takes more instructions, and pays where most bytes are written, and rows have more than one whole store
-   (H200: 24 to 72 and 32 to 72 channels .68 and .55; 40 and 24 channels, and 72 to 72, 1.03 to 1.12). */
+/* NVIDIA: are stores to fill sectors of 32 bytes, where rows of what is written are an odd number of 16? The
+   kernel does so for sums that are stored, or stored with numbers of channels added. It takes more
+   instructions, and pays where most bytes are written, and rows have more than one whole store (H200: 24 to
+   72 and 32 to 72 channels .58 and .53; 40 and 24 channels, and 72 to 72, 1.03 to 1.12). */
 CKCI_FN int32_t ckci_point_pairs(const ckci_gpu_conv *k, int64_t pitch)
 {
     return ckci_size(k->o.t.dtype) == 2 && k->columns % 16 == 8 && pitch % 16 == 8 && k->columns > 48 &&
@@ -21916,11 +21913,13 @@ CKCI_FN ckconv_status ckci_gpu_pixel(const ckci_conv *p, const ckconv_device *de
     k->by_tiles_n = ckci_make_divisor(k->tiles_n);
     l->grid = ckci_saturating_mul(k->tiles_m, k->tiles_n);
     CKCI_TRY(ckci_too_many_blocks(l->grid, err));
-    /* a round waits for memory once or more often; later ones take longer, when the first does not fill the
-       units any more (H200: bwd_data 64 x 576 x 144 8.6 us in two, tiles 7.2) */
-    const double rounds = (double)ckci_ceil_div(l->grid, 3 * ckci_max(device->compute_units, 1)),
-                 bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4),
-                 waits = (700 + 2000 * (rounds - 1)) * (double)ckci_ceil_div(red, 256);
+    /* Blocks of a round wait for memory together; those of a later one begin as others end, and wait anew
+       (H200: 7.8 to 9.2 us in two rounds, 5.5 to 7 in one). Other devices, for want of measurements: a later
+       round takes its share of the first one's time. */
+    const double side = (double)l->grid / (3 * ckci_units(device)),
+                 later = ckci_sm(device) == 90 ? 2000 * (ceil(side) - 1) : 700 * (side - 1),
+                 waits = (700 + (side > 1 ? later : 0)) * (double)ckci_ceil_div(red, 256),
+                 bytes = (double)l->grid * (double)(CKCI_PIXEL_ROWS + wide) * (double)red * (half ? 2 : 4);
     *cost = ckci_pixel_beside(p->op) * (ckci_cost_launch(device, waits) + ckci_cost_bytes(device, bytes, 30));
     return CKCONV_OK;
 }
@@ -27307,7 +27306,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("TN")
 #pragma pop_macro("TURN")
 #pragma pop_macro("TURNED")
-#pragma pop_macro("TURNS")
 #pragma pop_macro("TWO")
 #pragma pop_macro("TWO_STAGE")
 #pragma pop_macro("TX")

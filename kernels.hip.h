@@ -13059,10 +13059,10 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
                                           const typename U::sums (&d)[TILES], int32_t row0, int32_t column0,
                                           ckci_k_uint4 (&late)[TILES])
     {
-        enum { TURNS = U::NVIDIA && (FORM == CKCI_K_POINT_STORE || FORM == CKCI_K_POINT_ADDED) };
+        enum { PAIRS = U::NVIDIA && (FORM == CKCI_K_POINT_STORE || FORM == CKCI_K_POINT_ADDED) };
         CKCI_K_UNROLL(8)
         for (int t = 0; t < TILES; t++) {
-            if constexpr (TURNS) {
+            if constexpr (PAIRS) {
                 if (paired(p)) {
                     alignas(16) float v[2][8];
                     U::take(d[t], 0, v[0]);
@@ -13142,10 +13142,8 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
             if (some && row + l < p.rows) {
                 finish_line<FORM>(p, m, v[l], to[l], column);
             }
-            line[l] = {ckci_k_two(p.o.t.dtype, ckci_k_bits(v[l][0]), ckci_k_bits(v[l][1])),
-                       ckci_k_two(p.o.t.dtype, ckci_k_bits(v[l][2]), ckci_k_bits(v[l][3])),
-                       ckci_k_two(p.o.t.dtype, ckci_k_bits(v[l][4]), ckci_k_bits(v[l][5])),
-                       ckci_k_two(p.o.t.dtype, ckci_k_bits(v[l][6]), ckci_k_bits(v[l][7]))};
+            line[l] = ckci_k_eight_halves(CKCI_K_BF16(p.o.t.dtype != CKCONV_F16),
+                                          ((const ckci_k_uint4 *)v[l])[0], ((const ckci_k_uint4 *)v[l])[1]);
         }
         if (column0 == 0) {
             const ckci_k_uint4 before = {ckci_k_bits(ckci_k_shuffle_xor(ckci_k_float(line[1].x), 1)),

@@ -698,8 +698,6 @@
 #undef TURN
 #pragma push_macro("TURNED")
 #undef TURNED
-#pragma push_macro("TURNS")
-#undef TURNS
 #pragma push_macro("TWO")
 #undef TWO
 #pragma push_macro("TWO_STAGE")

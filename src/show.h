@@ -352,7 +352,6 @@
 #pragma pop_macro("TN")
 #pragma pop_macro("TURN")
 #pragma pop_macro("TURNED")
-#pragma pop_macro("TURNS")
 #pragma pop_macro("TWO")
 #pragma pop_macro("TWO_STAGE")
 #pragma pop_macro("TX")

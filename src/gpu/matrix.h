@@ -613,16 +613,14 @@ CKCI_FN int ckci_tma_by_fours(const ckci_matrix *m)
     return m->plane % 8 == 4 && ckci_pointwise(&m->conv);
 }
 
-/* How much longer stores of 1x1 layers take whose rows are an odd number of 16 bytes and more than a box:
-   every other row's begin and end with half a sector of 32 (H200: 72, 120, 168, 216 columns, 12 MB and
-   more). */
+/* How much longer stores of 1x1 layers take whose rows are an odd number of 16 bytes: every other row begins
+   and ends with half a sector of 32 bytes, which two stores write. Rows inside one box are written together.
+   (H200: 72, 120, 168, 216 columns.) */
 CKCI_FN double ckci_tma_halves(const ckci_matrix *m)
 {
     const ckci_tensor *o = &m->conv.t[ckci_written(m->conv.op)];
-    const ckci_gpu_conv *k = &m->l.a.conv;
     return m->conv.op != CKCONV_BWD_WEIGHT && ckci_pointwise(&m->conv) && o->stride[2] == 1 &&
-                   o->stride[5] % 16 == 8 && k->columns > CKCI_TMA_BOX &&
-                   (double)k->rows * (double)k->columns > 6e6
+                   o->stride[5] % 16 == 8 && m->l.a.conv.columns > CKCI_TMA_BOX
                ? 2
                : 1;
 }
@@ -638,7 +636,7 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
     double once = size * rates.bytes; /* parts are f32 */
     once *= ckci_tma_by_fours(m) ? .18 : m->copied ? .11 : weight && blocks > tiles ? .09 : .06;
-    once *= ckci_tma_halves(m);
+    once *= share > 1 ? ckci_tma_halves(m) : 1;   /* in one round nobody waits for others' writes */
     if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }

@@ -187,9 +187,10 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     return CKCONV_OK;
 }
 
-/* NVIDIA: are stores to fill sectors of 32 bytes, where rows of what is written are an odd number of 16? That
-   takes more instructions, and pays where most bytes are written, and rows have more than one whole store
-   (H200: 24 to 72 and 32 to 72 channels .68 and .55; 40 and 24 channels, and 72 to 72, 1.03 to 1.12). */
+/* NVIDIA: are stores to fill sectors of 32 bytes, where rows of what is written are an odd number of 16? The
+   kernel does so for sums that are stored, or stored with numbers of channels added. It takes more
+   instructions, and pays where most bytes are written, and rows have more than one whole store (H200: 24 to
+   72 and 32 to 72 channels .58 and .53; 40 and 24 channels, and 72 to 72, 1.03 to 1.12). */
 CKCI_FN int32_t ckci_point_pairs(const ckci_gpu_conv *k, int64_t pitch)
 {
     return ckci_size(k->o.t.dtype) == 2 && k->columns % 16 == 8 && pitch % 16 == 8 && k->columns > 48 &&
