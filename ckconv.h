@@ -1126,6 +1126,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef INNER
 #pragma push_macro("IS_ACROSS")
 #undef IS_ACROSS
+#pragma push_macro("ITSELF")
+#undef ITSELF
 #pragma push_macro("JOINED")
 #undef JOINED
 #pragma push_macro("K")
@@ -3369,6 +3371,13 @@ typedef struct ckci_gpu_conv {
     ckci_tensor a, b;
     ckci_gpu_target o;
     ckci_gpu_dim dim[3];
+    union {
+        ckci_gpu_near region;
+        ckci_gpu_patch patch; /* of a pair's second convolution */
+        ckci_gpu_strips strips;
+        ckci_gpu_point point;
+        ckci_gpu_order order;
+    } as;
     int64_t b_column, b_red; /* gather: strides of the weights */
     int32_t g, n, rows, columns, red;
     int32_t phases, tiles_m, tiles_n;
@@ -3403,13 +3412,6 @@ typedef struct ckci_gpu_conv {
     int64_t part_step;    /* tile fwd, bwd_data: bytes from a part's sums to the next one's */
     int32_t bias_turns;   /* columns of tiles whose blocks take turns at that, a power of two */
     int64_t bias_at;
-    union {
-        ckci_gpu_near region;
-        ckci_gpu_patch patch; /* of a pair's second convolution */
-        ckci_gpu_strips strips;
-        ckci_gpu_point point;
-        ckci_gpu_order order;
-    } as;
 } ckci_gpu_conv;
 
 /* A tensor of two-byte numbers whose boxes, `rows` of `wide` numbers (64, 32 or 16), the tensor memory
@@ -3419,9 +3421,9 @@ typedef struct ckci_gpu_conv {
    positions of a convolution read at its first tap, along each axis from `low` on (negative: padding) in
    steps of `step`; `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
 typedef struct ckci_gpu_box {
+    int32_t rank, pixels, rows, wide;
     const unsigned char *p;
     int64_t len[5], stride[5]; /* in numbers; stride[0] is 1 */
-    int32_t rank, pixels, rows, wide;
     int32_t low[3], high[3], step[3];
 } ckci_gpu_box;
 
@@ -3429,30 +3431,32 @@ typedef struct ckci_gpu_box {
    when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
+    /* What a block finds its tiles by: together, as each cache line of arguments is awaited once. */
+    int32_t share, share_rest;    /* steps of a block; blocks with one more; 0, 0: none are shared */
+    int32_t tiles, workers;       /* tiles of one part; blocks that take those of all parts in turns */
+    int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
+    int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
+    int32_t steps;                /* of all parts of a tile */
+    int32_t images;               /* products, whose tiles follow each other */
+    ckci_divisor by_tiles, by_parts;
+    int32_t rows;         /* of a tile */
+    int32_t stages;       /* steps that LDS holds */
+    int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
+    int32_t subs;         /* fwd, bwd_data: boxes of a step, each of another tap or other channels */
+    int32_t turned;       /* taps of weights are in the opposite order */
+    int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
+    int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
+    int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
+    int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
+    ckci_divisor by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
+    ckci_divisor by_rows; /* of an image's tiles */
+    /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
+       when they are there */
+    unsigned char *slots;
     /* rows' operand, columns' (rank 0: BACK's threads copy it; stride[1], [2]: of images and channels), what
        is written (rank 0: by threads; stride[1]: from row to row; of planes, and of products for each image:
        strides of images and channels, rows: positions of a store) */
     ckci_gpu_box box[3];
-    int32_t tiles, workers; /* tiles of one part; blocks that take those of all parts in turns */
-    int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
-    int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
-    int32_t share, share_rest;    /* steps of a block; blocks with one more; 0, 0: none are shared */
-    /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
-       when they are there */
-    unsigned char *slots;
-    int32_t rows;         /* of a tile */
-    int32_t stages;       /* steps that LDS holds */
-    int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
-    int32_t steps;        /* of all parts of a tile */
-    int32_t subs;         /* fwd, bwd_data: boxes of a step, each of another tap or other channels */
-    int32_t turned;       /* taps of weights are in the opposite order */
-    int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
-    int32_t images;       /* products, whose tiles follow each other */
-    int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
-    int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
-    int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
-    ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
-    ckci_divisor by_rows; /* of an image's tiles */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
     alignas(64) uint64_t map[3][16];
 #endif
@@ -3757,30 +3761,31 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
    (bwd_data of MMA), and how much slower than .022 ns an output it takes 64 places of the reduction: groups
    of waves (sm_90, f16 and bf16; fitted to an H100 and an H200), and mma.sync (not measured). */
 #define CKCI_GATHER_TILES(M, X)                                                                              \
-    M(X, ALL, 128, 128, 1, 3, 1.08, 1.08)                                                                    \
+    M(X, ALL, 128, 128, 1, 3, 1.12, 1.08)                                                                    \
     M(X, ALL, 64, 64, 3, 4, 3.6, 2.6)                                                                        \
     M(X, ALL, 128, 32, 1, 3, 3.6, 2.6)                                                                       \
-    M(X, MMA, 256, 128, 1, 2, .97, .97)                                                                      \
-    M(X, MMA, 192, 128, 2, 1, 1.075, 1.075)                                                                  \
-    M(X, MMA, 512, 64, 3, 3, 1.3, 1.53)
+    M(X, MMA, 256, 128, 1, 2, 1.01, .97)                                                                     \
+    M(X, MMA, 192, 128, 2, 1, 1.12, 1.075)                                                                   \
+    M(X, MMA, 512, 64, 3, 3, 1.35, 1.53)
 
 /* bwd_weight: the same, with one kernel; I8: i8 has an instance of it, too, which multiplies as f16 */
 #define CKCI_WEIGHT_TILES(M, X)                                                                              \
     M(X, ALL, I8, 128, 128, 3, 1.23, 1.2)                                                                    \
     M(X, ALL, I8, 64, 64, 3, 4.3, 2.6)                                                                       \
     M(X, ALL, HALF, 32, 128, 4, 4.6, 2.6)                                                                    \
+    M(X, MMA, HALF, 128, 256, 4, 1.12, 1.12)                                                                 \
     M(X, MMA, HALF, 64, 256, 3, 1.7, 1.7)                                                                    \
     M(X, MMA, HALF, 64, 192, 3, 1.57, 1.87)                                                                  \
     M(X, MMA, HALF, 192, 128, 4, 1.17, 1.17)
 
 /* sm_90's tiles that the TMA brings: rows and columns, parts of the kernels that read weights along the
    reduction and across it; how much slower than .022 ns an output fwd and bwd_data take 64 places of the
-   reduction, where boxes are of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200;
-   since tiles do not wait for the waves that send, those that did by what a layer of each took less, or, but
-   for 256 x 128 and pixels, by half of what they had waited: to be fitted anew) */
+   reduction, where boxes are of rows (1x1) and of pixels (fitted to 337 layers of networks on an H200, and
+   corrected by others: by what a tile takes less since it does not wait for the waves that send, 256 x 128 of
+   pixels by 101 layers and passes) */
 #define CKCI_TMA_TILES(M, X)                                                                                 \
     M(X, 128, 256, 1, 2, .84, .95, .89, .95)                                                                 \
-    M(X, 256, 128, 2, 3, .94, .84, .93, 1)                                                                   \
+    M(X, 256, 128, 2, 3, .94, .9, .93, 1)                                                                    \
     M(X, 128, 128, 3, 4, 1.04, 1.1, 1.08, 1.12)                                                              \
     M(X, 256, 64, 1, 2, 1.06, 1.2, 1.08, 1.2)
 
@@ -3827,6 +3832,7 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 /* and of bwd_weight */
 #define CKCI_FMA_WEIGHT_TILES(M, X)                                                                          \
     M(X, 128x128, 128, 128, 128, 4, 2, .495, 1, 16, 8, 8, 1)                                                 \
+    M(X, 48x128, 48, 128, 64, 4, 6, .565, 3, 12, 8, 8, 1)                                                    \
     M(X, 64x64, 64, 64, 128, 4, 2, .56, 1, 16, 8, CKCI_K_DEEP, 4)                                            \
     M(X, 32x96, 32, 96, 192, 4, 2, .8, 1, 8, 8, 16, 4)                                                       \
     M(X, 16x48, 16, 48, 192, 4, 3, 1.05, 3, 8, 4, 64, 8)                                                     \
@@ -3974,6 +3980,8 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
       ckci_k_depth_down_weight<ckci_k_s_##S, 5>)                                                             \
     X(depth_weight_##S##_deep, WEIGHT_DEPTH_##S, 1, ckci_gpu_depth, 256,                                     \
       ckci_k_depth_deep_weight<ckci_k_s_##S>)                                                                \
+    X(depth_weight_##S##_sheet_3, WEIGHT_PLANES_##S, 1, ckci_gpu_depth, 128,                                 \
+      ckci_k_depth_sheet_weight<ckci_k_s_##S, 3, 1>)                                                         \
     X(depth_weight_##S##_sheet_5, WEIGHT_PLANES_##S, 4, ckci_gpu_depth, 128,                                 \
       ckci_k_depth_sheet_weight<ckci_k_s_##S, 5, 1>)                                                         \
     X(depth_weight_##S##_sheet_3_second, WEIGHT_PLANES_##S, 2, ckci_gpu_depth, 128,                          \
@@ -3995,10 +4003,10 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
       ckci_k_depth_sheet<ckci_k_s_half, 5, 2, false>)                                                        \
     X(depth_half_sheet_5_back, GATHER_PLANES_half, 1, ckci_gpu_depth, 128,                                   \
       ckci_k_depth_sheet<ckci_k_s_half, 5, 2, true>)                                                         \
-    X(depth_weight_half_sheet_3, WEIGHT_PLANES_half, 1, ckci_gpu_depth, 128,                                 \
-      ckci_k_depth_sheet_weight<ckci_k_s_half, 3, 1>)                                                        \
     X(depth_weight_half_sheet_5_second, WEIGHT_PLANES_half, 4, ckci_gpu_depth, 128,                          \
-      ckci_k_depth_sheet_weight<ckci_k_s_half, 5, 2>)
+      ckci_k_depth_sheet_weight<ckci_k_s_half, 5, 2>)                                                        \
+    X(depth_weight_half_plane_walk_5, WEIGHT_PLANES_half, 3, ckci_gpu_depth, 256,                            \
+      ckci_k_depth_walk_weight<ckci_k_s_half, 1, 8, 5, true>)
 #define CKCI_GPU_DEPTH_F32(X)                                                                                \
     X(depth_f32_column_3, GATHER_DEPTH_f32, 2, ckci_gpu_depth, 256,                                          \
       ckci_k_depth_column<ckci_k_s_f32, 2, 4, 1>)                                                            \
@@ -16462,6 +16470,7 @@ enum {
     CKCI_DEPTH_WEIGHT_4_SECOND, /* stride 2, any taps */
     CKCI_DEPTH_WEIGHT_DOWN,     /* 3, 5 */
     CKCI_DEPTH_WEIGHT_DEEP = CKCI_DEPTH_WEIGHT_DOWN + 2,
+    CKCI_DEPTH_WEIGHT_SHEET_3,
     CKCI_DEPTH_WEIGHT_SHEET_5,
     CKCI_DEPTH_WEIGHT_SHEET_3_SECOND,
     CKCI_DEPTH_WEIGHT_SHEET_7,
@@ -16473,8 +16482,8 @@ enum {
     CKCI_DEPTH_WEIGHT_4_ANY,
     CKCI_DEPTH_SHEET_5_SECOND,
     CKCI_DEPTH_SHEET_5_BACK,
-    CKCI_DEPTH_WEIGHT_SHEET_3,
     CKCI_DEPTH_WEIGHT_SHEET_5_SECOND,
+    CKCI_DEPTH_WEIGHT_PLANE_WALK_5,
     CKCI_DEPTH_COLUMN = CKCI_DEPTH_BOTH, /* of f32 alone: */
     CKCI_DEPTH_WEIGHT_WALK_3
 };
@@ -16524,7 +16533,8 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
 {
     const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
     const int32_t f = x->filter, narrow = k->a.dtype == CKCONV_F32;
-    const int there = weight ? f == 7 || (f == 3 && (planes || narrow))
+    const int five = planes && !narrow && device->kind == CKCONV_DEVICE_NVIDIA;
+    const int there = weight ? f == 7 || (f == 3 && (planes || narrow)) || (f == 5 && five)
                              : planes && (f == 3 || f == 7 || (f == 5 && !narrow));
     int fits = there && y->filter == f && k->phases == 1 && planes != CKCI_DEPTH_PLANES &&
                k->a.dtype != CKCONV_F64 && (weight || !k->full) && x->stride == 1 && y->stride == 1 &&
@@ -16772,8 +16782,9 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int dee
         return d->stride == 1 ? CKCI_DEPTH_COLUMN : CKCI_DEPTH_COLUMN_SECOND;
     }
     if (walks && weight) {
-        return walks == 7 ? (planes ? CKCI_DEPTH_WEIGHT_PLANE_WALK_7 : CKCI_DEPTH_WEIGHT_WALK_7)
-                          : (planes ? CKCI_DEPTH_WEIGHT_PLANE_WALK_3 : CKCI_DEPTH_WEIGHT_WALK_3);
+        return walks == 7   ? (planes ? CKCI_DEPTH_WEIGHT_PLANE_WALK_7 : CKCI_DEPTH_WEIGHT_WALK_7)
+               : walks == 5 ? CKCI_DEPTH_WEIGHT_PLANE_WALK_5
+                            : (planes ? CKCI_DEPTH_WEIGHT_PLANE_WALK_3 : CKCI_DEPTH_WEIGHT_WALK_3);
     }
     if (walks) {
         return walks == 3   ? CKCI_DEPTH_PLANE_WALK_3
@@ -17169,8 +17180,8 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     ckci_gpu_depth_sheet *s = &k->sheet;
     int64_t f = p->filter[2], stride = p->stride[2], size = (int64_t)ckci_size(k->a.dtype);
     const ckci_tensor *read = &p->t[back ? CKCI_OUT : CKCI_IN], *written = &p->t[back ? CKCI_IN : CKCI_OUT];
-    /* f32 has strips for 5 x 5 with stride 2, and what walks for bwd_weight of 3 x 3 */
-    const int there = size == 2 || !(stride == 2 ? f == 5 : weight && f == 3);
+    /* f32 has strips for 5 x 5 with stride 2 */
+    const int there = size == 2 || stride != 2 || f != 5;
     int fits = there && k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
                (f == 3 || f == 5 || (f == 7 && stride == 1)) && stride <= 2 && p->filter[0] == 1 &&
                p->pad[0] == 0 && p->dilation[1] == 1 && p->dilation[2] == 1;
@@ -18476,6 +18487,12 @@ CKCI_FN int64_t ckci_matrix_asks(const ckconv_device *device, ckconv_op op, int3
     return ckci_ceil_div(lds, 1024) * 1024;
 }
 
+/* Are there tiles that the TMA brings? */
+CKCI_FN int ckci_tma_there(const ckconv_device *device)
+{
+    return ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && (device->features & CKCONV_GPU_NO_SM90A) == 0;
+}
+
 /* What all matrix plans share: groups merged, types and alignment checked. */
 CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                         const ckci_gpu_tile *tile, ckci_matrix *m, ckconv_error *err)
@@ -18501,8 +18518,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
                          ckconv_dtype_name(a), ckconv_dtype_name(b));
     }
     const int one = p->g == 1 || p->t[CKCI_OUT].len[0] == 1; /* images share it (ckci_image_product) */
-    if (tma && (ckci_matrix_unit(device) != CKCI_UNIT_WGMMA || !one ||
-                (device->features & CKCONV_GPU_NO_SM90A) != 0)) {
+    if (tma && (!ckci_tma_there(device) || !one)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "tiles that the TMA brings are for sm_90a and one group; here it is %s%s and %lld",
                          device->arch, device->features ? " (without the a)" : "", CKCI_LL(p->g));
@@ -18621,8 +18637,11 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, const ckci_gpu_conv *k)
                                ckci_ceil_div(k->red, wide) * wide);
 }
 
-/* Nanoseconds that the TMA takes for a row of a box, be it of 128 bytes or of 32 (H200). */
+/* Nanoseconds that the TMA takes for a row of a box (H200): of a tensor of rows, whatever its width; for 128
+   bytes of a pixel, where a space has one or two axes, and where it has three. */
 #define CKCI_TMA_ROW_NS 1.27
+#define CKCI_TMA_PIXEL_NS 1.7
+#define CKCI_TMA_VOXEL_NS 2
 
 /* Nanoseconds that threads take to copy a step of columns' operand, where the TMA does not: of 64 columns
    they wait for memory, more are instructions, those of 256 in each other's way (H200, 56 entries). */
@@ -18641,8 +18660,12 @@ CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
     const ckci_conv *c = &m->conv;
     const ckci_gpu_conv *k = &m->l.a.conv;
     const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
-    const double rows = (double)ckci_min(t->rows, k->rows) + (double)ckci_min(t->columns, k->columns),
-                 brings = c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(k) * CKCI_TMA_ROW_NS;
+    const double part = (double)ckci_tma_wide(k) / 64, /* of 128 bytes */
+        pixel = (c->input[0] > 1 ? CKCI_TMA_VOXEL_NS : CKCI_TMA_PIXEL_NS) * part,
+                 row = !ckci_pointwise(c) && pixel > CKCI_TMA_ROW_NS ? pixel : CKCI_TMA_ROW_NS;
+    const double rows = (double)ckci_min(t->rows, k->rows) * row,
+                 columns = (double)ckci_min(t->columns, k->columns) * CKCI_TMA_ROW_NS,
+                 brings = c->op == CKCONV_BWD_WEIGHT ? 0 : (rows + columns) / part;
     const double most = products > brings ? products : brings, copies = ckci_tma_copy(m);
     return (most > copies ? most : copies) * ckci_device_rates(device, m->type).matrix;
 }
@@ -18754,8 +18777,8 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
         return 1e300;
     }
     const ckci_rates rates = ckci_device_rates(device, m->type);
-    /* Blocks at different places do not take what they read from each other's requests. */
-    const double apart = m->conv.op == CKCONV_BWD_WEIGHT ? 1.3 : 1.1;
+    /* Blocks at different places do not take what they read from each other's requests: pixels above all. */
+    const double apart = m->conv.op == CKCONV_BWD_WEIGHT || !ckci_pointwise(&m->conv) ? 1.3 : 1.1;
     const double step = ckci_tma_step(device, m), once = size * .06 * rates.bytes;
     return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) +
            (double)share * step * apart + ceil((double)share / (double)steps) * once + 500 * rates.round +
@@ -20180,13 +20203,20 @@ CKCI_FN int ckci_aligned_eights(const ckci_tensor *t, int64_t count, int64_t apa
     return count % 8 == 0 && apart % 8 == 0 && (uintptr_t)t->p % 16 == 0;
 }
 
-/* A cost of tiles leaves out what so short a reduction waits for, and that tiles copy and store channels by
-   64s: beside them this kernel's counts as much less than a run takes (H100). */
-#define CKCI_POINTWISE_BESIDE .55
-CKCI_FN double ckci_pointwise_beside(const ckci_gpu_conv *k)
+/* A cost of tiles leaves out what so short a reduction waits for, and that tiles copy, multiply and store
+   channels by 64s: beside them this kernel's counts as much less than a run takes (beside tiles of the TMA:
+   H200, 53 layers and passes; OTHERS: H100). */
+#define CKCI_POINTWISE_BESIDE .9
+#define CKCI_POINTWISE_BESIDE_OTHERS .55
+CKCI_FN double ckci_pointwise_beside(const ckconv_device *device, const ckci_gpu_conv *k)
 {
-    const double whole = (double)(ckci_ceil_div(k->red, 64) + ckci_ceil_div(k->columns, 64)) * 64;
-    return CKCI_POINTWISE_BESIDE * (double)(k->red + k->columns) / whole;
+    const double red = (double)ckci_ceil_div(k->red, 64) * 64,
+                 columns = (double)ckci_ceil_div(k->columns, 64) * 64;
+    if (ckci_tma_there(device)) { /* however few exist, weights are awaited, then positions */
+        const double exist = (double)k->red / red * (double)k->columns / columns;
+        return CKCI_POINTWISE_BESIDE * (exist > .25 ? exist : .25);
+    }
+    return CKCI_POINTWISE_BESIDE_OTHERS * (double)(k->red + k->columns) / (red + columns);
 }
 
 /* What a run takes, in nanoseconds (H100, H200: 44 layers and passes; AMD: for want of measurements): until
@@ -20272,8 +20302,7 @@ CKCI_FN int ckci_planes_aligned(const ckci_conv *p, const ckci_tensor *t, int64_
 CKCI_FN double ckci_planes_beside(const ckconv_device *device, int64_t fours, double ns)
 {
     const double least = ckci_cost_launch(device, 1000);
-    const int copied =
-        ckci_sm(device) == 90 && (device->features & CKCONV_GPU_NO_SM90A) == 0 && fours % 2 != 0;
+    const int copied = ckci_tma_there(device) && fours % 2 != 0;
     ns = (ns - ckci_cost_launch(device, copied ? CKCI_PLANES_COPIED : CKCI_PLANES_LATE)) * CKCI_PLANES_BESIDE;
     return ns > least ? ns : least;
 }
@@ -20438,7 +20467,7 @@ CKCI_FN ckconv_status ckci_fit_pointwise(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_pointwise(&f->p->conv, &f->plan->device, f->family, &l, &f->cost, err));
     f->ns = f->cost;
     f->cost = l.a.conv.o.across ? ckci_planes_beside(&f->plan->device, l.a.conv.as.point.fours, f->cost)
-                                : f->cost * ckci_pointwise_beside(&l.a.conv);
+                                : f->cost * ckci_pointwise_beside(&f->plan->device, &l.a.conv);
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }
@@ -26687,7 +26716,9 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_GPU_FMA
 #undef CKCI_GROUP_STAGES
 #undef CKCI_WIDE_THREADS
+#undef CKCI_TMA_PIXEL_NS
 #undef CKCI_TMA_ROW_NS
+#undef CKCI_TMA_VOXEL_NS
 #undef CKCI_TMA_STAGES
 #undef CKCI_TMA_DONE
 #undef CKCI_TMA_SLOT
@@ -26781,6 +26812,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_PLANES_START
 #undef CKCI_PLANES_THREADS
 #undef CKCI_POINTWISE_BESIDE
+#undef CKCI_POINTWISE_BESIDE_OTHERS
 #undef CKCI_POINTWISE_BYTES
 #undef CKCI_POINTWISE_BYTES_256
 #undef CKCI_POINTWISE_PRODUCTS
@@ -27124,6 +27156,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("IN")
 #pragma pop_macro("INNER")
 #pragma pop_macro("IS_ACROSS")
+#pragma pop_macro("ITSELF")
 #pragma pop_macro("JOINED")
 #pragma pop_macro("K")
 #pragma pop_macro("KB")

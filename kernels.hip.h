@@ -650,13 +650,27 @@ CKCI_K_FN void ckci_k_pause(uint32_t time)
 }
 
 /* NVIDIA, from sm_90 on: the first thing a kernel does. The run's next kernel may start as soon as all blocks
-   of this one have, and waits here for all that this one writes, as this one does for the one before. */
-CKCI_K_FN void ckci_k_take_turn()
+   of this one have. */
+CKCI_K_FN void ckci_k_let_next()
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
+
+/* Waits until all that earlier kernels of the run write is there for this one: before a thread reads or
+   writes global memory. */
+CKCI_K_FN void ckci_k_await_last()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* Does a kernel await the last one itself, when it has done what needs no memory? Others begin with it. */
+template <class Body> struct ckci_k_awaits {
+    enum { ITSELF = 0 };
+};
 
 /* Is what is told apart at run time bf16 and not f16, in a build that may have only one of them? What the
    other would do is not compiled then. */
@@ -983,6 +997,15 @@ CKCI_K_FN void ckci_k_hold(ckci_divisor &d)
 /* Two f32 to bf16 or f16, whose callers know which when they are compiled. */
 CKCI_K_FN uint32_t ckci_k_two_halves(bool bf16, float low, float high)
 {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint32_t two;
+    if (bf16) {
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    } else {
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    }
+    return two;
+#else
     if (!bf16) {
         return ckci_k_float_half(low) | ckci_k_float_half(high) << 16;
     }
@@ -1008,23 +1031,14 @@ CKCI_K_FN uint32_t ckci_k_two_halves(bool bf16, float low, float high)
 #else
     return ckci_k_float_bf16(low) | ckci_k_float_bf16(high) << 16;
 #endif
+#endif
 }
 
 /* Two f32, as their bits, to f16 or bf16. */
 CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    uint32_t two;
-    if (!CKCI_K_BF16(dtype != CKCONV_F16)) {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
-    } else {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
-    }
-    return two;
-#else
     const float a = ckci_k_float(low), b = ckci_k_float(high);
     return CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_two_halves(true, a, b) : ckci_k_two_halves(false, a, b);
-#endif
 }
 
 /* Long sums. A sum takes CKCI_K_STRETCH products one after the other at most; then it is added to the sum of
@@ -10375,6 +10389,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             s.start(piece);
         }
         __syncthreads();
+        ckci_k_await_last();
         CKCI_K_UNROLL(1)
         while (some) {
             CKCI_K_UNROLL(1)
@@ -10404,6 +10419,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
         __syncthreads();
+        ckci_k_await_last();
         CKCI_K_UNROLL(1)
         while (piece.next()) {
             CKCI_K_UNROLL(1)
@@ -10492,15 +10508,27 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return planes() != (TURNED != 0);
     }
 
-    /* One thread of a group stores boxes. */
-    CKCI_K_MEMBER bool stores() const
+    /* What one thread of a group does, always the same one: it stores boxes. Compilers see that it is alone
+       only where the branch depends on nothing but elect.sync. */
+    template <class What> CKCI_K_MEMBER void by_one(const What &what) const
     {
-        return first && ckci_k_elect();
+        if (first) {
+            if (ckci_k_elect()) {
+                what();
+            }
+        }
     }
 
     static CKCI_K_MEMBER int32_t lane()
     {
         return (int32_t)threadIdx.x % 32;
+    }
+
+    /* The same of a group, where few layers come by: what follows from it is computed there. Compilers would
+       have it ready before the first tile: a thousand instructions for every block to fetch. */
+    static CKCI_K_MEMBER int32_t thread_again()
+    {
+        return ckci_k_again((int32_t)threadIdx.x % 128);
     }
 
     /* Whose tiles it takes: 0: all, or those of the first group. */
@@ -10662,10 +10690,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             }
             const int32_t count = across() ? +ROWS : BN, first = across() ? row_of(s, 0, 0) : s.column * BN;
             const int32_t all = across() ? p.conv.rows : p.conv.columns;
-            CKCI_K_UNROLL(2)
+            CKCI_K_UNROLL(1)
             for (int32_t i = (int32_t)threadIdx.x % 128; i < count; i += 128) {
                 const int64_t channel = (int64_t)first + i;
                 float shift = 0;
+                CKCI_K_UNROLL(1)
                 for (int32_t d = 0; d < o.adds && channel < all; d++) {
                     float more = 0;
                     const ckci_gpu_extra &v = o.d[d];
@@ -10709,14 +10738,14 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     CKCI_K_MEMBER void finish_parts(const ckci_k_tma_pieces &s, bool more)
     {
         const ckci_gpu_conv &c = p.conv;
-        const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
+        const int32_t thread = thread_again();
         CKCI_K_UNROLL(4)
         for (int j = 0; j < SLABS; j++) {
             const columns b(p, column_of(s, j));
-            const int32_t column = lane() % 4 * 2;
+            const int32_t column = thread % 4 * 2;
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
-                const int32_t row = row_of(s, i, j) + wave * 16 + lane() / 4;
+                const int32_t row = row_of(s, i, j) + thread / 32 * 16 + thread % 32 / 4;
                 const int64_t part = KIND == CKCI_K_TMA_BACK ? s.part * p.images + s.image : s.part;
                 float *to = (float *)c.o.partial + (part * c.rows + row) * c.columns +
                             (WEIGHT ? b.tap * c.red : 0) + b.first + column;
@@ -10801,7 +10830,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         const ckci_gpu_box &o = p.box[2];
         CKCI_K_UNROLL(4)
-        for (int32_t e = (int32_t)threadIdx.x % 128; e < 64 * 32; e += 128) {
+        for (int32_t e = thread_again(); e < 64 * 32; e += 128) {
             const int32_t r = e / 32, word = e % 32;
             if (row + r < p.conv.rows && 2 * word < b.count) {
                 *(uint32_t *)(uintptr_t)(o.p + 2 * ((row + r) * o.stride[1] + b.first + 2 * word)) = *(
@@ -10817,7 +10846,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         enum { EACH = CKCI_TMA_BOX / P };
         const ckci_gpu_box &o = p.box[2];
-        const int32_t e = (int32_t)threadIdx.x % 128, first = e % EACH * P;
+        const int32_t e = thread_again(), first = e % EACH * P;
         const int32_t position = (across() ? b.first : row) + first, channel = across() ? row : b.first;
         const bool some = position < (across() ? p.conv.columns : p.conv.rows);
         const int32_t count = some ? (across() ? p.conv.rows - row : b.count) : 0;
@@ -10841,13 +10870,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             image = ckci_k_divide(row, p.by_plane);
             const int32_t past = (image + 1) * p.plane;
             const bool inside = row + CKCI_TMA_BOX <= past || past == p.conv.rows;
-            if (stores()) {
-                const ckci_k_corner at = {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
+            const ckci_k_corner at = {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
+            by_one([&]() {
                 if (inside) {
                     ckci_k_box_store(p, m.strip[group][filled], at);
                 }
                 ckci_k_boxes_sent(); /* strips and groups of boxes take turns alike */
-            }
+            });
             if (!inside) {
                 finish_planes_by<8, ckci_k_uint4>(row, image, b);
             }
@@ -10869,9 +10898,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (b.count <= 0 || row >= p.conv.rows) {
             return;
         }
-        if (stores()) {
-            ckci_k_boxes_read<STRIPS - 1>();
-        }
+        by_one([]() { ckci_k_boxes_read<STRIPS - 1>(); });
         filled = STRIPS - 1 - filled;
         ckci_k_meet<128>(1 + group);
         if (WEIGHT || o.form == CKCI_FORM_STORE) {
@@ -10888,13 +10915,15 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             finish_planes(row, s.image, b);
         } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
-        } else if (stores()) {
+        } else {
             const int32_t second = WEIGHT && p.taps > 1                      ? b.tap
                                    : KIND == CKCI_K_TMA_BACK && p.images > 1 ? s.image
                                                                              : row;
             const ckci_k_corner at = {b.first, second, row, 0, 0, 0, 0, 0};
-            ckci_k_box_store(p, m.strip[group][filled], at);
-            ckci_k_boxes_sent();
+            by_one([&]() {
+                ckci_k_box_store(p, m.strip[group][filled], at);
+                ckci_k_boxes_sent();
+            });
         }
     }
 
@@ -10913,7 +10942,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
        their order, for some of the boxes. */
     CKCI_K_MEMBER void finish_cluster(const ckci_k_tma_pieces &s)
     {
-        ckci_k_uint4 *own = (ckci_k_uint4 *)m.stages + threadIdx.x;
+        ckci_k_uint4 *own = (ckci_k_uint4 *)m.stages + group * 128 + thread_again();
         ckci_k_meet<256>(3);
         CKCI_K_UNROLL(2)
         for (int i = 0; i < MI; i++) {
@@ -10981,7 +11010,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
        row sums behind them. */
     CKCI_K_MEMBER ckci_k_uint4 *slot(int32_t block) const
     {
-        return (ckci_k_uint4 *)(p.slots + (int64_t)block * CKCI_TMA_SLOT(BM, BN)) + threadIdx.x;
+        return (ckci_k_uint4 *)(p.slots + (int64_t)block * CKCI_TMA_SLOT(BM, BN)) + group * 128 +
+               thread_again();
     }
 
     CKCI_K_MEMBER uint64_t *done(int32_t block) const
@@ -11089,9 +11119,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 }
             }
         }
-        if (stores()) {
-            ckci_k_boxes_read<0>();
-        }
+        by_one([]() { ckci_k_boxes_read<0>(); });
     }
 
     template <class T> CKCI_K_MEMBER void multiply_any()
@@ -11103,15 +11131,20 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* A wave's lanes begin the barriers of a stage each. */
-    static CKCI_K_MEMBER void begin(const ckci_gpu_tma &p, lds &m)
+    /* Three waves begin a kind of barriers each, a lane those of a stage; three others have the TMA read what
+       it has to know. Those that send have more to do before the first box. */
+    static CKCI_K_MEMBER void begin(const ckci_gpu_tma &p, lds &m, int32_t wave)
     {
-        const int32_t i = (int32_t)threadIdx.x;
-        if (i < stages(p)) {
-            ckci_k_turns_begin(&m.full[0][i], 4);
-            ckci_k_turns_begin(&m.full[1][i], 4);
-            ckci_k_turns_begin(&m.empty[i], turns(p) ? 4 : 8);
-            ckci_k_turns_begun();
+        const int32_t i = lane();
+        if (wave < 3) {
+            if (i < stages(p)) {
+                ckci_k_turns_begin(wave < 2 ? &m.full[wave][i] : &m.empty[i], wave < 2 || turns(p) ? 4 : 8);
+                ckci_k_turns_begun();
+            }
+        } else if (wave < 6 && p.box[wave - 3].rank > 0) {
+            if (ckci_k_elect()) {
+                ckci_k_box_known(p, wave - 3);
+            }
         }
     }
 
@@ -11119,9 +11152,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     static CKCI_K_MEMBER void serve(const ckci_gpu_tma &p, lds &m, int32_t wave)
     {
         ckci_k_leave_registers<40>();
-        if (wave < 11 && p.box[wave - 8].rank > 0 && ckci_k_elect()) {
-            ckci_k_box_known(p, wave - 8);
-        }
         if (wave % 2 == 0) {
             send_all<0>(p, m, wave / 2 % 2);
         } else {
@@ -11140,8 +11170,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             serve(p, m, wave);
             return;
         }
-        begin(p, m);
+        begin(p, m, wave);
         __syncthreads();
+        ckci_k_await_last();
         ckci_k_take_registers<232>();
         ckci_k_tma_tiles tiles(p, m, wave);
         if (CKCI_K_BF16(p.conv.a.compute == CKCONV_BF16)) {
@@ -11191,6 +11222,10 @@ template <int KIND, int BM, int BN> struct ckci_k_matrix_tma {
     {
     }
 #endif
+};
+
+template <int KIND, int BM, int BN> struct ckci_k_awaits<ckci_k_matrix_tma<KIND, BM, BN>> {
+    enum { ITSELF = 1 };
 };
 
 #if defined(CKCI_K_WGMMA) && !defined(CKCI_SIMULATOR)
@@ -13328,7 +13363,18 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
         const int32_t column0 = part * p.as.point.width, columns = p.columns - column0 < p.as.point.width
                                                                        ? p.columns - column0
                                                                        : p.as.point.width;
-        int32_t work = ckci_k_same(share * WAVES + (int32_t)threadIdx.x / U::WAVE);
+        const int32_t work = ckci_k_same(share * WAVES + (int32_t)threadIdx.x / U::WAVE);
+        if constexpr (U::NVIDIA) {
+            loop_filling<T>(p, m, work, column0, columns);
+        } else {
+            loop_ahead<T>(p, m, work, column0, columns);
+        }
+    }
+
+    template <class T>
+    static CKCI_K_MEMBER void loop_ahead(const ckci_gpu_conv &p, lds &m, int32_t work, int32_t column0,
+                                         int32_t columns)
+    {
         fours x;
         if (AHEAD && work < p.work) {
             x.load(p, work * U::POSITIONS);
@@ -13348,6 +13394,29 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
                 x.load(p, row0 + p.workers * U::POSITIONS);
             }
             tile<T>(p, m, a, row0, column0, columns);
+        }
+    }
+
+    /* NVIDIA, where no fours are ahead: the first come while weights do, by the instructions of all. */
+    template <class T>
+    static CKCI_K_MEMBER void loop_filling(const ckci_gpu_conv &p, lds &m, int32_t work, int32_t column0,
+                                           int32_t columns)
+    {
+        fours x;
+        CKCI_K_UNROLL(1)
+        for (bool filled = false; work < p.work || !filled; work += p.workers) {
+            x.load(p, work * U::POSITIONS); /* zeros where there are none */
+            if (!filled) {
+                held::fill(p, m.weights, column0, columns);
+                held::prepare(p, m.weights, column0, columns);
+                __syncthreads();
+                filled = true;
+            }
+            if (work < p.work) {
+                operands a;
+                a.turn(x);
+                tile<T>(p, m, a, work * U::POSITIONS, column0, columns);
+            }
         }
     }
 
@@ -16212,6 +16281,10 @@ struct ckci_k_resident<ckci_k_depth<ckci_k_s_half, V, XO, STEP, FULL>> {
     enum { BLOCKS = V == 1 ? 3 : 2 };
 };
 
+template <int XO, int STEP> struct ckci_k_resident<ckci_k_depth<ckci_k_s_f32, 4, XO, STEP, false>> {
+    enum { BLOCKS = 2 };
+};
+
 
 /*------------------------------------------------------------------------------------------------------------
   >>k-depth-window
@@ -18060,6 +18133,12 @@ template <class S, int V, int XO, int F, bool PLANES>
 struct ckci_k_depth_walk_weight
     : ckci_k_by_vendor<ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, PLANES || F != 3>,
                        ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, false>> {
+};
+
+/* AMD takes sheets. */
+template <class S>
+struct ckci_k_depth_walk_weight<S, 1, 8, 5, true>
+    : ckci_k_by_vendor<ckci_k_depth_walk_weight_by<S, 1, 8, 5, true, true>, ckci_k_nothing> {
 };
 
 template <class S, int V, int XO, int F, bool PLANES>
@@ -22599,6 +22678,35 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
         }
     };
 
+    /* Eight columns of a position, in LDS, through the epilogue: four at a time, or (curves; D tensors that
+       lie otherwise) one by one, as a thread holds three rows of inputs meanwhile. */
+    static CKCI_K_MEMBER void write_row(const ckci_gpu_conv &p, float *v, int32_t channel, int32_t n,
+                                        int32_t z, int32_t y, int32_t x)
+    {
+        const ckci_gpu_target &o = p.o;
+        const ckci_tensor &t = o.t;
+        if (!p.o_vec || (o.form != CKCI_FORM_STORE && o.form != CKCI_FORM_LINEAR)) {
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < 8 && channel + i < p.columns; i++) {
+                ckci_k_write<float, ckci_k_line_ops<float>::OPS>(o, v[i], 0, n, channel + i, z, y, x);
+            }
+            return;
+        }
+        const int32_t size = ckci_k_size(t.dtype);
+        unsigned char *to =
+            t.p + (n * t.stride[1] + channel + z * t.stride[3] + y * t.stride[4] + x * t.stride[5]) * size;
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 8 && o.form != CKCI_FORM_STORE; i += 4) {
+            float some[4] = {v[i], v[i + 1], v[i + 2], v[i + 3]};
+            ckci_k_epilogue<4, false>(o, some, to + i * size, channel + i);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                v[i + j] = some[j];
+            }
+        }
+        ckci_k_store8(t.dtype, to, v);
+    }
+
     /* Item of a tile: 64 rows of it, 64 columns. */
     static CKCI_K_MEMBER void write(const ckci_gpu_pair &pair, product &g, int32_t item, int32_t tile, lds &m)
     {
@@ -22625,7 +22733,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
                 int32_t group;
                 const int32_t y = line_of(s, tile, &group);
                 const ckci_k_place o = place(s, group * s.strips + part * (64 / X) + row / X);
-                ckci_k_write8(u.second, v, 8, 0, o.n, channel, u.second.columns, o.z, y, o.x + row % X);
+                write_row(u.second, v, channel, o.n, o.z, y, o.x + row % X);
             }
         });
     }
@@ -26359,7 +26467,10 @@ extern "C" {
     {                                                                                                        \
         typedef __VA_ARGS__ body;                                                                            \
         CKCI_K_LDS(body::lds, m);                                                                            \
-        ckci_k_take_turn();                                                                                  \
+        ckci_k_let_next();                                                                                   \
+        if (!ckci_k_awaits<body>::ITSELF) {                                                                  \
+            ckci_k_await_last();                                                                             \
+        }                                                                                                    \
         body::run(CKCI_K_ARGS(ARGS, a), m);                                                                  \
     }
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...)                                                       \
@@ -26569,7 +26680,7 @@ static ckci_gpu_error ckci_k_start(const ckci_launch *l, int after, const void *
 }
 #endif
 
-/* after: another launch of this run came before, whose end the kernel can await itself (ckci_k_take_turn). */
+/* after: another launch of this run came before, whose end the kernel can await (ckci_k_await_last). */
 static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_stream stream)
 {
     (void)after;

@@ -334,6 +334,8 @@
 #undef INNER
 #pragma push_macro("IS_ACROSS")
 #undef IS_ACROSS
+#pragma push_macro("ITSELF")
+#undef ITSELF
 #pragma push_macro("JOINED")
 #undef JOINED
 #pragma push_macro("K")

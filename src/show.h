@@ -170,6 +170,7 @@
 #pragma pop_macro("IN")
 #pragma pop_macro("INNER")
 #pragma pop_macro("IS_ACROSS")
+#pragma pop_macro("ITSELF")
 #pragma pop_macro("JOINED")
 #pragma pop_macro("K")
 #pragma pop_macro("KB")

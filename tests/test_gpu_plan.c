@@ -544,13 +544,13 @@ static const tile_row tile_rows[] = {
     {"mma", "fwd bwd_data", "tma", "128x256 256x128 128x128 256x64"},
     {"mma", "bwd_weight", "tma", "128x256 128x128 64x256"},
     {"mfma wmma mma", "bwd_weight", "-", "128x128 64x64 32x128"},
-    {"mma", "bwd_weight", "-", "64x256 64x192 192x128"},
+    {"mma", "bwd_weight", "-", "128x256 64x256 64x192 192x128"},
     {"mfma wmma mma", "fwd bwd_data bwd_weight", "i8", "128x128 64x64"},
     {"mfma", "fwd bwd_data bwd_weight", "f32", "128x128 64x64"},
     {"mma", "fwd bwd_data bwd_weight", "tf32", "128x128 64x64"},
     {"mfma mma", "fwd bwd_data bwd_weight", "f64", "128x64"},
     {"tile", "fwd bwd_data", "-", "256x64 64x64 256x32 128x16 128x64_any"},
-    {"tile", "bwd_weight", "-", "128x128 64x64 32x96 16x48 8x72 4x36 64x64_any"},
+    {"tile", "bwd_weight", "-", "128x128 48x128 64x64 32x96 16x48 8x72 4x36 64x64_any"},
 };
 
 /* The next word of *at into word; 0 at the end. */

@@ -277,6 +277,13 @@ typedef struct ckci_gpu_conv {
     ckci_tensor a, b;
     ckci_gpu_target o;
     ckci_gpu_dim dim[3];
+    union {
+        ckci_gpu_near region;
+        ckci_gpu_patch patch; /* of a pair's second convolution */
+        ckci_gpu_strips strips;
+        ckci_gpu_point point;
+        ckci_gpu_order order;
+    } as;
     int64_t b_column, b_red; /* gather: strides of the weights */
     int32_t g, n, rows, columns, red;
     int32_t phases, tiles_m, tiles_n;
@@ -311,13 +318,6 @@ typedef struct ckci_gpu_conv {
     int64_t part_step;    /* tile fwd, bwd_data: bytes from a part's sums to the next one's */
     int32_t bias_turns;   /* columns of tiles whose blocks take turns at that, a power of two */
     int64_t bias_at;
-    union {
-        ckci_gpu_near region;
-        ckci_gpu_patch patch; /* of a pair's second convolution */
-        ckci_gpu_strips strips;
-        ckci_gpu_point point;
-        ckci_gpu_order order;
-    } as;
 } ckci_gpu_conv;
 
 /* A tensor of two-byte numbers whose boxes, `rows` of `wide` numbers (64, 32 or 16), the tensor memory
@@ -327,9 +327,9 @@ typedef struct ckci_gpu_conv {
    positions of a convolution read at its first tap, along each axis from `low` on (negative: padding) in
    steps of `step`; `high`: of the last one less the size of the axis, less 1 (CUDA's im2col mode). */
 typedef struct ckci_gpu_box {
+    int32_t rank, pixels, rows, wide;
     const unsigned char *p;
     int64_t len[5], stride[5]; /* in numbers; stride[0] is 1 */
-    int32_t rank, pixels, rows, wide;
     int32_t low[3], high[3], step[3];
 } ckci_gpu_box;
 
@@ -337,30 +337,32 @@ typedef struct ckci_gpu_box {
    when it is launched. */
 typedef struct ckci_gpu_tma {
     ckci_gpu_conv conv;
+    /* What a block finds its tiles by: together, as each cache line of arguments is awaited once. */
+    int32_t share, share_rest;    /* steps of a block; blocks with one more; 0, 0: none are shared */
+    int32_t tiles, workers;       /* tiles of one part; blocks that take those of all parts in turns */
+    int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
+    int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
+    int32_t steps;                /* of all parts of a tile */
+    int32_t images;               /* products, whose tiles follow each other */
+    ckci_divisor by_tiles, by_parts;
+    int32_t rows;         /* of a tile */
+    int32_t stages;       /* steps that LDS holds */
+    int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
+    int32_t subs;         /* fwd, bwd_data: boxes of a step, each of another tap or other channels */
+    int32_t turned;       /* taps of weights are in the opposite order */
+    int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
+    int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
+    int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
+    int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
+    ckci_divisor by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
+    ckci_divisor by_rows; /* of an image's tiles */
+    /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
+       when they are there */
+    unsigned char *slots;
     /* rows' operand, columns' (rank 0: BACK's threads copy it; stride[1], [2]: of images and channels), what
        is written (rank 0: by threads; stride[1]: from row to row; of planes, and of products for each image:
        strides of images and channels, rows: positions of a store) */
     ckci_gpu_box box[3];
-    int32_t tiles, workers; /* tiles of one part; blocks that take those of all parts in turns */
-    int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
-    int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
-    int32_t share, share_rest;    /* steps of a block; blocks with one more; 0, 0: none are shared */
-    /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
-       when they are there */
-    unsigned char *slots;
-    int32_t rows;         /* of a tile */
-    int32_t stages;       /* steps that LDS holds */
-    int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
-    int32_t steps;        /* of all parts of a tile */
-    int32_t subs;         /* fwd, bwd_data: boxes of a step, each of another tap or other channels */
-    int32_t turned;       /* taps of weights are in the opposite order */
-    int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
-    int32_t images;       /* products, whose tiles follow each other */
-    int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
-    int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
-    int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
-    ckci_divisor by_tiles, by_parts, by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
-    ckci_divisor by_rows; /* of an image's tiles */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
     alignas(64) uint64_t map[3][16];
 #endif

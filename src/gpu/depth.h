@@ -66,6 +66,7 @@ enum {
     CKCI_DEPTH_WEIGHT_4_SECOND, /* stride 2, any taps */
     CKCI_DEPTH_WEIGHT_DOWN,     /* 3, 5 */
     CKCI_DEPTH_WEIGHT_DEEP = CKCI_DEPTH_WEIGHT_DOWN + 2,
+    CKCI_DEPTH_WEIGHT_SHEET_3,
     CKCI_DEPTH_WEIGHT_SHEET_5,
     CKCI_DEPTH_WEIGHT_SHEET_3_SECOND,
     CKCI_DEPTH_WEIGHT_SHEET_7,
@@ -77,8 +78,8 @@ enum {
     CKCI_DEPTH_WEIGHT_4_ANY,
     CKCI_DEPTH_SHEET_5_SECOND,
     CKCI_DEPTH_SHEET_5_BACK,
-    CKCI_DEPTH_WEIGHT_SHEET_3,
     CKCI_DEPTH_WEIGHT_SHEET_5_SECOND,
+    CKCI_DEPTH_WEIGHT_PLANE_WALK_5,
     CKCI_DEPTH_COLUMN = CKCI_DEPTH_BOTH, /* of f32 alone: */
     CKCI_DEPTH_WEIGHT_WALK_3
 };
@@ -128,7 +129,8 @@ CKCI_FN int32_t ckci_depth_walks(const ckci_gpu_depth *k, const ckconv_device *d
 {
     const ckci_gpu_dim *y = &k->dim[1], *x = &k->dim[2];
     const int32_t f = x->filter, narrow = k->a.dtype == CKCONV_F32;
-    const int there = weight ? f == 7 || (f == 3 && (planes || narrow))
+    const int five = planes && !narrow && device->kind == CKCONV_DEVICE_NVIDIA;
+    const int there = weight ? f == 7 || (f == 3 && (planes || narrow)) || (f == 5 && five)
                              : planes && (f == 3 || f == 7 || (f == 5 && !narrow));
     int fits = there && y->filter == f && k->phases == 1 && planes != CKCI_DEPTH_PLANES &&
                k->a.dtype != CKCONV_F64 && (weight || !k->full) && x->stride == 1 && y->stride == 1 &&
@@ -376,8 +378,9 @@ CKCI_FN int32_t ckci_depth_kernel(const ckci_gpu_depth *k, int32_t down, int dee
         return d->stride == 1 ? CKCI_DEPTH_COLUMN : CKCI_DEPTH_COLUMN_SECOND;
     }
     if (walks && weight) {
-        return walks == 7 ? (planes ? CKCI_DEPTH_WEIGHT_PLANE_WALK_7 : CKCI_DEPTH_WEIGHT_WALK_7)
-                          : (planes ? CKCI_DEPTH_WEIGHT_PLANE_WALK_3 : CKCI_DEPTH_WEIGHT_WALK_3);
+        return walks == 7   ? (planes ? CKCI_DEPTH_WEIGHT_PLANE_WALK_7 : CKCI_DEPTH_WEIGHT_WALK_7)
+               : walks == 5 ? CKCI_DEPTH_WEIGHT_PLANE_WALK_5
+                            : (planes ? CKCI_DEPTH_WEIGHT_PLANE_WALK_3 : CKCI_DEPTH_WEIGHT_WALK_3);
     }
     if (walks) {
         return walks == 3   ? CKCI_DEPTH_PLANE_WALK_3
@@ -773,8 +776,8 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     ckci_gpu_depth_sheet *s = &k->sheet;
     int64_t f = p->filter[2], stride = p->stride[2], size = (int64_t)ckci_size(k->a.dtype);
     const ckci_tensor *read = &p->t[back ? CKCI_OUT : CKCI_IN], *written = &p->t[back ? CKCI_IN : CKCI_OUT];
-    /* f32 has strips for 5 x 5 with stride 2, and what walks for bwd_weight of 3 x 3 */
-    const int there = size == 2 || !(stride == 2 ? f == 5 : weight && f == 3);
+    /* f32 has strips for 5 x 5 with stride 2 */
+    const int there = size == 2 || stride != 2 || f != 5;
     int fits = there && k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
                (f == 3 || f == 5 || (f == 7 && stride == 1)) && stride <= 2 && p->filter[0] == 1 &&
                p->pad[0] == 0 && p->dilation[1] == 1 && p->dilation[2] == 1;

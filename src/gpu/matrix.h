@@ -434,6 +434,12 @@ CKCI_FN int64_t ckci_matrix_asks(const ckconv_device *device, ckconv_op op, int3
     return ckci_ceil_div(lds, 1024) * 1024;
 }
 
+/* Are there tiles that the TMA brings? */
+CKCI_FN int ckci_tma_there(const ckconv_device *device)
+{
+    return ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && (device->features & CKCONV_GPU_NO_SM90A) == 0;
+}
+
 /* What all matrix plans share: groups merged, types and alignment checked. */
 CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device *device, ckconv_family family,
                                         const ckci_gpu_tile *tile, ckci_matrix *m, ckconv_error *err)
@@ -459,8 +465,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
                          ckconv_dtype_name(a), ckconv_dtype_name(b));
     }
     const int one = p->g == 1 || p->t[CKCI_OUT].len[0] == 1; /* images share it (ckci_image_product) */
-    if (tma && (ckci_matrix_unit(device) != CKCI_UNIT_WGMMA || !one ||
-                (device->features & CKCONV_GPU_NO_SM90A) != 0)) {
+    if (tma && (!ckci_tma_there(device) || !one)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "tiles that the TMA brings are for sm_90a and one group; here it is %s%s and %lld",
                          device->arch, device->features ? " (without the a)" : "", CKCI_LL(p->g));
@@ -579,8 +584,11 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, const ckci_gpu_conv *k)
                                ckci_ceil_div(k->red, wide) * wide);
 }
 
-/* Nanoseconds that the TMA takes for a row of a box, be it of 128 bytes or of 32 (H200). */
+/* Nanoseconds that the TMA takes for a row of a box (H200): of a tensor of rows, whatever its width; for 128
+   bytes of a pixel, where a space has one or two axes, and where it has three. */
 #define CKCI_TMA_ROW_NS 1.27
+#define CKCI_TMA_PIXEL_NS 1.7
+#define CKCI_TMA_VOXEL_NS 2
 
 /* Nanoseconds that threads take to copy a step of columns' operand, where the TMA does not: of 64 columns
    they wait for memory, more are instructions, those of 256 in each other's way (H200, 56 entries). */
@@ -599,8 +607,12 @@ CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
     const ckci_conv *c = &m->conv;
     const ckci_gpu_conv *k = &m->l.a.conv;
     const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
-    const double rows = (double)ckci_min(t->rows, k->rows) + (double)ckci_min(t->columns, k->columns),
-                 brings = c->op == CKCONV_BWD_WEIGHT ? 0 : rows * 64 / ckci_tma_wide(k) * CKCI_TMA_ROW_NS;
+    const double part = (double)ckci_tma_wide(k) / 64, /* of 128 bytes */
+        pixel = (c->input[0] > 1 ? CKCI_TMA_VOXEL_NS : CKCI_TMA_PIXEL_NS) * part,
+                 row = !ckci_pointwise(c) && pixel > CKCI_TMA_ROW_NS ? pixel : CKCI_TMA_ROW_NS;
+    const double rows = (double)ckci_min(t->rows, k->rows) * row,
+                 columns = (double)ckci_min(t->columns, k->columns) * CKCI_TMA_ROW_NS,
+                 brings = c->op == CKCONV_BWD_WEIGHT ? 0 : (rows + columns) / part;
     const double most = products > brings ? products : brings, copies = ckci_tma_copy(m);
     return (most > copies ? most : copies) * ckci_device_rates(device, m->type).matrix;
 }
@@ -712,8 +724,8 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
         return 1e300;
     }
     const ckci_rates rates = ckci_device_rates(device, m->type);
-    /* Blocks at different places do not take what they read from each other's requests. */
-    const double apart = m->conv.op == CKCONV_BWD_WEIGHT ? 1.3 : 1.1;
+    /* Blocks at different places do not take what they read from each other's requests: pixels above all. */
+    const double apart = m->conv.op == CKCONV_BWD_WEIGHT || !ckci_pointwise(&m->conv) ? 1.3 : 1.1;
     const double step = ckci_tma_step(device, m), once = size * .06 * rates.bytes;
     return 1700 * rates.round + (double)(whole / units) * (once + (double)steps * step) +
            (double)share * step * apart + ceil((double)share / (double)steps) * once + 500 * rates.round +

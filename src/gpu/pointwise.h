@@ -14,13 +14,20 @@ CKCI_FN int ckci_aligned_eights(const ckci_tensor *t, int64_t count, int64_t apa
     return count % 8 == 0 && apart % 8 == 0 && (uintptr_t)t->p % 16 == 0;
 }
 
-/* A cost of tiles leaves out what so short a reduction waits for, and that tiles copy and store channels by
-   64s: beside them this kernel's counts as much less than a run takes (H100). */
-#define CKCI_POINTWISE_BESIDE .55
-CKCI_FN double ckci_pointwise_beside(const ckci_gpu_conv *k)
+/* A cost of tiles leaves out what so short a reduction waits for, and that tiles copy, multiply and store
+   channels by 64s: beside them this kernel's counts as much less than a run takes (beside tiles of the TMA:
+   H200, 53 layers and passes; OTHERS: H100). */
+#define CKCI_POINTWISE_BESIDE .9
+#define CKCI_POINTWISE_BESIDE_OTHERS .55
+CKCI_FN double ckci_pointwise_beside(const ckconv_device *device, const ckci_gpu_conv *k)
 {
-    const double whole = (double)(ckci_ceil_div(k->red, 64) + ckci_ceil_div(k->columns, 64)) * 64;
-    return CKCI_POINTWISE_BESIDE * (double)(k->red + k->columns) / whole;
+    const double red = (double)ckci_ceil_div(k->red, 64) * 64,
+                 columns = (double)ckci_ceil_div(k->columns, 64) * 64;
+    if (ckci_tma_there(device)) { /* however few exist, weights are awaited, then positions */
+        const double exist = (double)k->red / red * (double)k->columns / columns;
+        return CKCI_POINTWISE_BESIDE * (exist > .25 ? exist : .25);
+    }
+    return CKCI_POINTWISE_BESIDE_OTHERS * (double)(k->red + k->columns) / (red + columns);
 }
 
 /* What a run takes, in nanoseconds (H100, H200: 44 layers and passes; AMD: for want of measurements): until
@@ -106,8 +113,7 @@ CKCI_FN int ckci_planes_aligned(const ckci_conv *p, const ckci_tensor *t, int64_
 CKCI_FN double ckci_planes_beside(const ckconv_device *device, int64_t fours, double ns)
 {
     const double least = ckci_cost_launch(device, 1000);
-    const int copied =
-        ckci_sm(device) == 90 && (device->features & CKCONV_GPU_NO_SM90A) == 0 && fours % 2 != 0;
+    const int copied = ckci_tma_there(device) && fours % 2 != 0;
     ns = (ns - ckci_cost_launch(device, copied ? CKCI_PLANES_COPIED : CKCI_PLANES_LATE)) * CKCI_PLANES_BESIDE;
     return ns > least ? ns : least;
 }
@@ -272,7 +278,7 @@ CKCI_FN ckconv_status ckci_fit_pointwise(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_gpu_pointwise(&f->p->conv, &f->plan->device, f->family, &l, &f->cost, err));
     f->ns = f->cost;
     f->cost = l.a.conv.o.across ? ckci_planes_beside(&f->plan->device, l.a.conv.as.point.fours, f->cost)
-                                : f->cost * ckci_pointwise_beside(&l.a.conv);
+                                : f->cost * ckci_pointwise_beside(&f->plan->device, &l.a.conv);
     ckci_plan_launch(f->plan, &l, 1);
     return CKCONV_OK;
 }

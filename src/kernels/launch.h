@@ -165,7 +165,7 @@ static ckci_gpu_error ckci_k_start(const ckci_launch *l, int after, const void *
 }
 #endif
 
-/* after: another launch of this run came before, whose end the kernel can await itself (ckci_k_take_turn). */
+/* after: another launch of this run came before, whose end the kernel can await (ckci_k_await_last). */
 static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_stream stream)
 {
     (void)after;

@@ -391,13 +391,27 @@ CKCI_K_FN void ckci_k_pause(uint32_t time)
 }
 
 /* NVIDIA, from sm_90 on: the first thing a kernel does. The run's next kernel may start as soon as all blocks
-   of this one have, and waits here for all that this one writes, as this one does for the one before. */
-CKCI_K_FN void ckci_k_take_turn()
+   of this one have. */
+CKCI_K_FN void ckci_k_let_next()
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
+
+/* Waits until all that earlier kernels of the run write is there for this one: before a thread reads or
+   writes global memory. */
+CKCI_K_FN void ckci_k_await_last()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* Does a kernel await the last one itself, when it has done what needs no memory? Others begin with it. */
+template <class Body> struct ckci_k_awaits {
+    enum { ITSELF = 0 };
+};
 
 /* Is what is told apart at run time bf16 and not f16, in a build that may have only one of them? What the
    other would do is not compiled then. */
@@ -724,6 +738,15 @@ CKCI_K_FN void ckci_k_hold(ckci_divisor &d)
 /* Two f32 to bf16 or f16, whose callers know which when they are compiled. */
 CKCI_K_FN uint32_t ckci_k_two_halves(bool bf16, float low, float high)
 {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint32_t two;
+    if (bf16) {
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    } else {
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    }
+    return two;
+#else
     if (!bf16) {
         return ckci_k_float_half(low) | ckci_k_float_half(high) << 16;
     }
@@ -749,23 +772,14 @@ CKCI_K_FN uint32_t ckci_k_two_halves(bool bf16, float low, float high)
 #else
     return ckci_k_float_bf16(low) | ckci_k_float_bf16(high) << 16;
 #endif
+#endif
 }
 
 /* Two f32, as their bits, to f16 or bf16. */
 CKCI_K_FN uint32_t ckci_k_two(int32_t dtype, uint32_t low, uint32_t high)
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    uint32_t two;
-    if (!CKCI_K_BF16(dtype != CKCONV_F16)) {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
-    } else {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(ckci_k_float(high)), "f"(ckci_k_float(low)));
-    }
-    return two;
-#else
     const float a = ckci_k_float(low), b = ckci_k_float(high);
     return CKCI_K_BF16(dtype != CKCONV_F16) ? ckci_k_two_halves(true, a, b) : ckci_k_two_halves(false, a, b);
-#endif
 }
 
 /* Long sums. A sum takes CKCI_K_STRETCH products one after the other at most; then it is added to the sum of

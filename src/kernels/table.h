@@ -67,7 +67,10 @@ extern "C" {
     {                                                                                                        \
         typedef __VA_ARGS__ body;                                                                            \
         CKCI_K_LDS(body::lds, m);                                                                            \
-        ckci_k_take_turn();                                                                                  \
+        ckci_k_let_next();                                                                                   \
+        if (!ckci_k_awaits<body>::ITSELF) {                                                                  \
+            ckci_k_await_last();                                                                             \
+        }                                                                                                    \
         body::run(CKCI_K_ARGS(ARGS, a), m);                                                                  \
     }
 #define CKCI_ROW(NAME, KEEP, PART, ARGS, THREADS, ...)                                                       \

@@ -320,3 +320,7 @@ template <int V, int XO, int STEP, bool FULL>
 struct ckci_k_resident<ckci_k_depth<ckci_k_s_half, V, XO, STEP, FULL>> {
     enum { BLOCKS = V == 1 ? 3 : 2 };
 };
+
+template <int XO, int STEP> struct ckci_k_resident<ckci_k_depth<ckci_k_s_f32, 4, XO, STEP, false>> {
+    enum { BLOCKS = 2 };
+};

@@ -193,6 +193,12 @@ struct ckci_k_depth_walk_weight
                        ckci_k_depth_walk_weight_by<S, V, XO, F, PLANES, false>> {
 };
 
+/* AMD takes sheets. */
+template <class S>
+struct ckci_k_depth_walk_weight<S, 1, 8, 5, true>
+    : ckci_k_by_vendor<ckci_k_depth_walk_weight_by<S, 1, 8, 5, true, true>, ckci_k_nothing> {
+};
+
 template <class S, int V, int XO, int F, bool PLANES>
 struct ckci_k_resident<ckci_k_depth_walk_weight<S, V, XO, F, PLANES>> {
     enum { BLOCKS = F == 7 ? 1 : 2 };

@@ -121,7 +121,18 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
         const int32_t column0 = part * p.as.point.width, columns = p.columns - column0 < p.as.point.width
                                                                        ? p.columns - column0
                                                                        : p.as.point.width;
-        int32_t work = ckci_k_same(share * WAVES + (int32_t)threadIdx.x / U::WAVE);
+        const int32_t work = ckci_k_same(share * WAVES + (int32_t)threadIdx.x / U::WAVE);
+        if constexpr (U::NVIDIA) {
+            loop_filling<T>(p, m, work, column0, columns);
+        } else {
+            loop_ahead<T>(p, m, work, column0, columns);
+        }
+    }
+
+    template <class T>
+    static CKCI_K_MEMBER void loop_ahead(const ckci_gpu_conv &p, lds &m, int32_t work, int32_t column0,
+                                         int32_t columns)
+    {
         fours x;
         if (AHEAD && work < p.work) {
             x.load(p, work * U::POSITIONS);
@@ -141,6 +152,29 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
                 x.load(p, row0 + p.workers * U::POSITIONS);
             }
             tile<T>(p, m, a, row0, column0, columns);
+        }
+    }
+
+    /* NVIDIA, where no fours are ahead: the first come while weights do, by the instructions of all. */
+    template <class T>
+    static CKCI_K_MEMBER void loop_filling(const ckci_gpu_conv &p, lds &m, int32_t work, int32_t column0,
+                                           int32_t columns)
+    {
+        fours x;
+        CKCI_K_UNROLL(1)
+        for (bool filled = false; work < p.work || !filled; work += p.workers) {
+            x.load(p, work * U::POSITIONS); /* zeros where there are none */
+            if (!filled) {
+                held::fill(p, m.weights, column0, columns);
+                held::prepare(p, m.weights, column0, columns);
+                __syncthreads();
+                filled = true;
+            }
+            if (work < p.work) {
+                operands a;
+                a.turn(x);
+                tile<T>(p, m, a, work * U::POSITIONS, column0, columns);
+            }
         }
     }
 

@@ -107,6 +107,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             s.start(piece);
         }
         __syncthreads();
+        ckci_k_await_last();
         CKCI_K_UNROLL(1)
         while (some) {
             CKCI_K_UNROLL(1)
@@ -136,6 +137,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
         __syncthreads();
+        ckci_k_await_last();
         CKCI_K_UNROLL(1)
         while (piece.next()) {
             CKCI_K_UNROLL(1)
@@ -224,15 +226,27 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return planes() != (TURNED != 0);
     }
 
-    /* One thread of a group stores boxes. */
-    CKCI_K_MEMBER bool stores() const
+    /* What one thread of a group does, always the same one: it stores boxes. Compilers see that it is alone
+       only where the branch depends on nothing but elect.sync. */
+    template <class What> CKCI_K_MEMBER void by_one(const What &what) const
     {
-        return first && ckci_k_elect();
+        if (first) {
+            if (ckci_k_elect()) {
+                what();
+            }
+        }
     }
 
     static CKCI_K_MEMBER int32_t lane()
     {
         return (int32_t)threadIdx.x % 32;
+    }
+
+    /* The same of a group, where few layers come by: what follows from it is computed there. Compilers would
+       have it ready before the first tile: a thousand instructions for every block to fetch. */
+    static CKCI_K_MEMBER int32_t thread_again()
+    {
+        return ckci_k_again((int32_t)threadIdx.x % 128);
     }
 
     /* Whose tiles it takes: 0: all, or those of the first group. */
@@ -394,10 +408,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             }
             const int32_t count = across() ? +ROWS : BN, first = across() ? row_of(s, 0, 0) : s.column * BN;
             const int32_t all = across() ? p.conv.rows : p.conv.columns;
-            CKCI_K_UNROLL(2)
+            CKCI_K_UNROLL(1)
             for (int32_t i = (int32_t)threadIdx.x % 128; i < count; i += 128) {
                 const int64_t channel = (int64_t)first + i;
                 float shift = 0;
+                CKCI_K_UNROLL(1)
                 for (int32_t d = 0; d < o.adds && channel < all; d++) {
                     float more = 0;
                     const ckci_gpu_extra &v = o.d[d];
@@ -441,14 +456,14 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     CKCI_K_MEMBER void finish_parts(const ckci_k_tma_pieces &s, bool more)
     {
         const ckci_gpu_conv &c = p.conv;
-        const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
+        const int32_t thread = thread_again();
         CKCI_K_UNROLL(4)
         for (int j = 0; j < SLABS; j++) {
             const columns b(p, column_of(s, j));
-            const int32_t column = lane() % 4 * 2;
+            const int32_t column = thread % 4 * 2;
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
-                const int32_t row = row_of(s, i, j) + wave * 16 + lane() / 4;
+                const int32_t row = row_of(s, i, j) + thread / 32 * 16 + thread % 32 / 4;
                 const int64_t part = KIND == CKCI_K_TMA_BACK ? s.part * p.images + s.image : s.part;
                 float *to = (float *)c.o.partial + (part * c.rows + row) * c.columns +
                             (WEIGHT ? b.tap * c.red : 0) + b.first + column;
@@ -533,7 +548,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         const ckci_gpu_box &o = p.box[2];
         CKCI_K_UNROLL(4)
-        for (int32_t e = (int32_t)threadIdx.x % 128; e < 64 * 32; e += 128) {
+        for (int32_t e = thread_again(); e < 64 * 32; e += 128) {
             const int32_t r = e / 32, word = e % 32;
             if (row + r < p.conv.rows && 2 * word < b.count) {
                 *(uint32_t *)(uintptr_t)(o.p + 2 * ((row + r) * o.stride[1] + b.first + 2 * word)) = *(
@@ -549,7 +564,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         enum { EACH = CKCI_TMA_BOX / P };
         const ckci_gpu_box &o = p.box[2];
-        const int32_t e = (int32_t)threadIdx.x % 128, first = e % EACH * P;
+        const int32_t e = thread_again(), first = e % EACH * P;
         const int32_t position = (across() ? b.first : row) + first, channel = across() ? row : b.first;
         const bool some = position < (across() ? p.conv.columns : p.conv.rows);
         const int32_t count = some ? (across() ? p.conv.rows - row : b.count) : 0;
@@ -573,13 +588,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             image = ckci_k_divide(row, p.by_plane);
             const int32_t past = (image + 1) * p.plane;
             const bool inside = row + CKCI_TMA_BOX <= past || past == p.conv.rows;
-            if (stores()) {
-                const ckci_k_corner at = {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
+            const ckci_k_corner at = {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
+            by_one([&]() {
                 if (inside) {
                     ckci_k_box_store(p, m.strip[group][filled], at);
                 }
                 ckci_k_boxes_sent(); /* strips and groups of boxes take turns alike */
-            }
+            });
             if (!inside) {
                 finish_planes_by<8, ckci_k_uint4>(row, image, b);
             }
@@ -601,9 +616,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (b.count <= 0 || row >= p.conv.rows) {
             return;
         }
-        if (stores()) {
-            ckci_k_boxes_read<STRIPS - 1>();
-        }
+        by_one([]() { ckci_k_boxes_read<STRIPS - 1>(); });
         filled = STRIPS - 1 - filled;
         ckci_k_meet<128>(1 + group);
         if (WEIGHT || o.form == CKCI_FORM_STORE) {
@@ -620,13 +633,15 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             finish_planes(row, s.image, b);
         } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
-        } else if (stores()) {
+        } else {
             const int32_t second = WEIGHT && p.taps > 1                      ? b.tap
                                    : KIND == CKCI_K_TMA_BACK && p.images > 1 ? s.image
                                                                              : row;
             const ckci_k_corner at = {b.first, second, row, 0, 0, 0, 0, 0};
-            ckci_k_box_store(p, m.strip[group][filled], at);
-            ckci_k_boxes_sent();
+            by_one([&]() {
+                ckci_k_box_store(p, m.strip[group][filled], at);
+                ckci_k_boxes_sent();
+            });
         }
     }
 
@@ -645,7 +660,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
        their order, for some of the boxes. */
     CKCI_K_MEMBER void finish_cluster(const ckci_k_tma_pieces &s)
     {
-        ckci_k_uint4 *own = (ckci_k_uint4 *)m.stages + threadIdx.x;
+        ckci_k_uint4 *own = (ckci_k_uint4 *)m.stages + group * 128 + thread_again();
         ckci_k_meet<256>(3);
         CKCI_K_UNROLL(2)
         for (int i = 0; i < MI; i++) {
@@ -713,7 +728,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
        row sums behind them. */
     CKCI_K_MEMBER ckci_k_uint4 *slot(int32_t block) const
     {
-        return (ckci_k_uint4 *)(p.slots + (int64_t)block * CKCI_TMA_SLOT(BM, BN)) + threadIdx.x;
+        return (ckci_k_uint4 *)(p.slots + (int64_t)block * CKCI_TMA_SLOT(BM, BN)) + group * 128 +
+               thread_again();
     }
 
     CKCI_K_MEMBER uint64_t *done(int32_t block) const
@@ -821,9 +837,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 }
             }
         }
-        if (stores()) {
-            ckci_k_boxes_read<0>();
-        }
+        by_one([]() { ckci_k_boxes_read<0>(); });
     }
 
     template <class T> CKCI_K_MEMBER void multiply_any()
@@ -835,15 +849,20 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* A wave's lanes begin the barriers of a stage each. */
-    static CKCI_K_MEMBER void begin(const ckci_gpu_tma &p, lds &m)
+    /* Three waves begin a kind of barriers each, a lane those of a stage; three others have the TMA read what
+       it has to know. Those that send have more to do before the first box. */
+    static CKCI_K_MEMBER void begin(const ckci_gpu_tma &p, lds &m, int32_t wave)
     {
-        const int32_t i = (int32_t)threadIdx.x;
-        if (i < stages(p)) {
-            ckci_k_turns_begin(&m.full[0][i], 4);
-            ckci_k_turns_begin(&m.full[1][i], 4);
-            ckci_k_turns_begin(&m.empty[i], turns(p) ? 4 : 8);
-            ckci_k_turns_begun();
+        const int32_t i = lane();
+        if (wave < 3) {
+            if (i < stages(p)) {
+                ckci_k_turns_begin(wave < 2 ? &m.full[wave][i] : &m.empty[i], wave < 2 || turns(p) ? 4 : 8);
+                ckci_k_turns_begun();
+            }
+        } else if (wave < 6 && p.box[wave - 3].rank > 0) {
+            if (ckci_k_elect()) {
+                ckci_k_box_known(p, wave - 3);
+            }
         }
     }
 
@@ -851,9 +870,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     static CKCI_K_MEMBER void serve(const ckci_gpu_tma &p, lds &m, int32_t wave)
     {
         ckci_k_leave_registers<40>();
-        if (wave < 11 && p.box[wave - 8].rank > 0 && ckci_k_elect()) {
-            ckci_k_box_known(p, wave - 8);
-        }
         if (wave % 2 == 0) {
             send_all<0>(p, m, wave / 2 % 2);
         } else {
@@ -872,8 +888,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             serve(p, m, wave);
             return;
         }
-        begin(p, m);
+        begin(p, m, wave);
         __syncthreads();
+        ckci_k_await_last();
         ckci_k_take_registers<232>();
         ckci_k_tma_tiles tiles(p, m, wave);
         if (CKCI_K_BF16(p.conv.a.compute == CKCONV_BF16)) {
@@ -923,6 +940,10 @@ template <int KIND, int BM, int BN> struct ckci_k_matrix_tma {
     {
     }
 #endif
+};
+
+template <int KIND, int BM, int BN> struct ckci_k_awaits<ckci_k_matrix_tma<KIND, BM, BN>> {
+    enum { ITSELF = 1 };
 };
 
 #if defined(CKCI_K_WGMMA) && !defined(CKCI_SIMULATOR)

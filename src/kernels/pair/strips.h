@@ -305,6 +305,35 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
         }
     };
 
+    /* Eight columns of a position, in LDS, through the epilogue: four at a time, or (curves; D tensors that
+       lie otherwise) one by one, as a thread holds three rows of inputs meanwhile. */
+    static CKCI_K_MEMBER void write_row(const ckci_gpu_conv &p, float *v, int32_t channel, int32_t n,
+                                        int32_t z, int32_t y, int32_t x)
+    {
+        const ckci_gpu_target &o = p.o;
+        const ckci_tensor &t = o.t;
+        if (!p.o_vec || (o.form != CKCI_FORM_STORE && o.form != CKCI_FORM_LINEAR)) {
+            CKCI_K_UNROLL(1)
+            for (int i = 0; i < 8 && channel + i < p.columns; i++) {
+                ckci_k_write<float, ckci_k_line_ops<float>::OPS>(o, v[i], 0, n, channel + i, z, y, x);
+            }
+            return;
+        }
+        const int32_t size = ckci_k_size(t.dtype);
+        unsigned char *to =
+            t.p + (n * t.stride[1] + channel + z * t.stride[3] + y * t.stride[4] + x * t.stride[5]) * size;
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < 8 && o.form != CKCI_FORM_STORE; i += 4) {
+            float some[4] = {v[i], v[i + 1], v[i + 2], v[i + 3]};
+            ckci_k_epilogue<4, false>(o, some, to + i * size, channel + i);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                v[i + j] = some[j];
+            }
+        }
+        ckci_k_store8(t.dtype, to, v);
+    }
+
     /* Item of a tile: 64 rows of it, 64 columns. */
     static CKCI_K_MEMBER void write(const ckci_gpu_pair &pair, product &g, int32_t item, int32_t tile, lds &m)
     {
@@ -331,7 +360,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
                 int32_t group;
                 const int32_t y = line_of(s, tile, &group);
                 const ckci_k_place o = place(s, group * s.strips + part * (64 / X) + row / X);
-                ckci_k_write8(u.second, v, 8, 0, o.n, channel, u.second.columns, o.z, y, o.x + row % X);
+                write_row(u.second, v, channel, o.n, o.z, y, o.x + row % X);
             }
         });
     }
