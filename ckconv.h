@@ -3366,7 +3366,7 @@ typedef struct ckci_gpu_bias {
      weight, matrix_weight   by_phases: g
      direct_weight           by_tiles_m: taps; by_channels: K
      reduce                  by_tiles_m: rows
-     gather_reduce           by_tiles_m: rows; by_columns: eights of them */
+     gather_reduce           by_tiles_m: rows where o_vec is set; by_columns: eights of them */
 typedef struct ckci_gpu_conv {
     ckci_tensor a, b;
     ckci_gpu_target o;
@@ -3502,6 +3502,8 @@ enum { CKCI_NARROW_LDS = 55296 };
 #define CKCI_PLANES_BLOCKS(STEPS) ((STEPS) > 2 ? 1 : 3)
 /* pixel: rows of a block. */
 enum { CKCI_PIXEL_ROWS = 4 };
+/* gather_reduce: rows and eights of columns of a block, where columns are not written together. */
+enum { CKCI_SUMS_ROWS = 64, CKCI_SUMS_EIGHTS = 4 };
 
 /* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
    words of channels of a block. fwd and bwd_data of 5 x 5 and 2 bytes have a second kernel, with short
@@ -18487,6 +18489,22 @@ CKCI_FN int64_t ckci_matrix_asks(const ckconv_device *device, ckconv_op op, int3
     return ckci_ceil_div(lds, 1024) * 1024;
 }
 
+/* The launch that adds sums of parts: blocks take eights of columns that follow each other; where columns are
+   not written together, rows of some of them. */
+CKCI_FN void ckci_gather_reduce(ckci_launch *l)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    const int64_t eights = ckci_ceil_div(k->columns, 8);
+    ckci_set_kernel(l, CKCI_KERNEL_gather_reduce);
+    k->by_columns = ckci_make_divisor(eights);
+    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, CKCI_SUMS_ROWS);
+    k->tiles_n = (int32_t)ckci_ceil_div(eights, CKCI_SUMS_EIGHTS);
+    k->by_tiles_m = ckci_make_divisor(k->o_vec ? k->rows : k->tiles_m);
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    l->grid = k->o_vec ? ckci_ceil_div((int64_t)k->g * k->rows * eights, 256)
+                       : (int64_t)k->g * k->tiles_m * k->tiles_n;
+}
+
 /* Are there tiles that the TMA brings? */
 CKCI_FN int ckci_tma_there(const ckconv_device *device)
 {
@@ -19346,12 +19364,8 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
     CKCI_TRY(ckci_emit_packs(plan, p, &merged, m, e, err));
     CKCI_TRY(e->emit(e->context, &m->l, err));
     if (m->adds) {
-        ckci_gpu_conv *k = &pack.a.conv;
         pack = m->l;
-        ckci_set_kernel(&pack, CKCI_KERNEL_gather_reduce);
-        k->by_tiles_m = ckci_make_divisor(k->rows);
-        k->by_columns = ckci_make_divisor(k->columns / 8);
-        pack.grid = ckci_ceil_div((int64_t)k->g * k->rows * (k->columns / 8), 256);
+        ckci_gather_reduce(&pack);
         CKCI_TRY(e->emit(e->context, &pack, err));
     }
     return p->conv.op == CKCONV_BWD_WEIGHT
@@ -21399,13 +21413,10 @@ CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums
         to.pad[i] = 0;
     }
     ckci_make_gpu_conv(&to, k);
-    ckci_set_kernel(&l, CKCI_KERNEL_gather_reduce);
     k->split = (int32_t)parts;
     k->o.partial = s->t.p;
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    k->by_tiles_m = ckci_make_divisor(k->rows);
-    k->by_columns = ckci_make_divisor(ckci_ceil_div(k->columns, 8));
-    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * ckci_ceil_div(k->columns, 8), 256);
+    ckci_gather_reduce(&l);
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
 

@@ -272,7 +272,7 @@ typedef struct ckci_gpu_bias {
      weight, matrix_weight   by_phases: g
      direct_weight           by_tiles_m: taps; by_channels: K
      reduce                  by_tiles_m: rows
-     gather_reduce           by_tiles_m: rows; by_columns: eights of them */
+     gather_reduce           by_tiles_m: rows where o_vec is set; by_columns: eights of them */
 typedef struct ckci_gpu_conv {
     ckci_tensor a, b;
     ckci_gpu_target o;
@@ -408,6 +408,8 @@ enum { CKCI_NARROW_LDS = 55296 };
 #define CKCI_PLANES_BLOCKS(STEPS) ((STEPS) > 2 ? 1 : 3)
 /* pixel: rows of a block. */
 enum { CKCI_PIXEL_ROWS = 4 };
+/* gather_reduce: rows and eights of columns of a block, where columns are not written together. */
+enum { CKCI_SUMS_ROWS = 64, CKCI_SUMS_EIGHTS = 4 };
 
 /* Rows through LDS: what a row takes there at most, outputs of a thread's strip (SIZE: bytes of an element),
    words of channels of a block. fwd and bwd_data of 5 x 5 and 2 bytes have a second kernel, with short

@@ -434,6 +434,22 @@ CKCI_FN int64_t ckci_matrix_asks(const ckconv_device *device, ckconv_op op, int3
     return ckci_ceil_div(lds, 1024) * 1024;
 }
 
+/* The launch that adds sums of parts: blocks take eights of columns that follow each other; where columns are
+   not written together, rows of some of them. */
+CKCI_FN void ckci_gather_reduce(ckci_launch *l)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    const int64_t eights = ckci_ceil_div(k->columns, 8);
+    ckci_set_kernel(l, CKCI_KERNEL_gather_reduce);
+    k->by_columns = ckci_make_divisor(eights);
+    k->tiles_m = (int32_t)ckci_ceil_div(k->rows, CKCI_SUMS_ROWS);
+    k->tiles_n = (int32_t)ckci_ceil_div(eights, CKCI_SUMS_EIGHTS);
+    k->by_tiles_m = ckci_make_divisor(k->o_vec ? k->rows : k->tiles_m);
+    k->by_tiles_n = ckci_make_divisor(k->tiles_n);
+    l->grid = k->o_vec ? ckci_ceil_div((int64_t)k->g * k->rows * eights, 256)
+                       : (int64_t)k->g * k->tiles_m * k->tiles_n;
+}
+
 /* Are there tiles that the TMA brings? */
 CKCI_FN int ckci_tma_there(const ckconv_device *device)
 {

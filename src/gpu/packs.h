@@ -151,12 +151,8 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
     CKCI_TRY(ckci_emit_packs(plan, p, &merged, m, e, err));
     CKCI_TRY(e->emit(e->context, &m->l, err));
     if (m->adds) {
-        ckci_gpu_conv *k = &pack.a.conv;
         pack = m->l;
-        ckci_set_kernel(&pack, CKCI_KERNEL_gather_reduce);
-        k->by_tiles_m = ckci_make_divisor(k->rows);
-        k->by_columns = ckci_make_divisor(k->columns / 8);
-        pack.grid = ckci_ceil_div((int64_t)k->g * k->rows * (k->columns / 8), 256);
+        ckci_gather_reduce(&pack);
         CKCI_TRY(e->emit(e->context, &pack, err));
     }
     return p->conv.op == CKCONV_BWD_WEIGHT

@@ -65,12 +65,9 @@ CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums
         to.pad[i] = 0;
     }
     ckci_make_gpu_conv(&to, k);
-    ckci_set_kernel(&l, CKCI_KERNEL_gather_reduce);
     k->split = (int32_t)parts;
     k->o.partial = s->t.p;
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    k->by_tiles_m = ckci_make_divisor(k->rows);
-    k->by_columns = ckci_make_divisor(ckci_ceil_div(k->columns, 8));
-    l.grid = ckci_ceil_div((int64_t)k->g * k->rows * ckci_ceil_div(k->columns, 8), 256);
+    ckci_gather_reduce(&l);
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
