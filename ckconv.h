@@ -18719,7 +18719,7 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
     double once = size * rates.bytes; /* parts are f32 */
     once *= ckci_tma_by_fours(m) ? .18 : m->copied ? .11 : weight && blocks > tiles ? .09 : .06;
-    once *= share > 1 ? ckci_tma_halves(m) : 1;   /* in one round nobody waits for others' writes */
+    once *= share > 1 ? ckci_tma_halves(m) : 1; /* in one round nobody waits for others' writes */
     if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }

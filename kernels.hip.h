@@ -13295,7 +13295,7 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
     typedef ckci_k_point_weights<U::NVIDIA, THREADS> held;
     enum {
         WAVES = THREADS / U::WAVE,
-        AHEAD = !U::NVIDIA && STEPS * U::LOADS <= 2 /* the next fours come while these are multiplied */
+        AHEAD = STEPS * U::LOADS <= 2 /* AMD: the next fours come while these are multiplied */
     };
     struct lds {
         alignas(16) unsigned char weights[CKCI_PLANES_LDS(U::NVIDIA, STEPS)];
@@ -13432,7 +13432,7 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
         }
     }
 
-    /* NVIDIA, where no fours are ahead: the first come while weights do, by the instructions of all. */
+    /* NVIDIA: no fours are ahead, but the first come while weights do, by the instructions of all. */
     template <class T>
     static CKCI_K_MEMBER void loop_filling(const ckci_gpu_conv &p, lds &m, int32_t work, int32_t column0,
                                            int32_t columns)
