@@ -1012,6 +1012,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef F
 #pragma push_macro("F32")
 #undef F32
+#pragma push_macro("FACTORS")
+#undef FACTORS
 #pragma push_macro("FAR")
 #undef FAR
 #pragma push_macro("FAST")
@@ -2650,8 +2652,8 @@ enum {
     X(BIAS_SILU, bias_silu, ADD, 1, 1, SILU, 0, 0, 0)                                                        \
     X(BIAS_GELU, bias_gelu, ADD, 1, 1, GELU, 0, 0, 0)                                                        \
     X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0, 0)                                              \
-    X(SCALE_SHIFT, scale_shift, AFFINE, 2, 2, PASS, 0, 0, 0)                                                 \
-    X(SCALE_SHIFT_RELU, scale_shift_relu, AFFINE, 2, 2, RELU, 0, 0, 0)                                       \
+    X(SCALE_SHIFT, scale_shift, AFFINE, 2, 2, PASS, 0, 0, 1)                                                 \
+    X(SCALE_SHIFT_RELU, scale_shift_relu, AFFINE, 2, 2, RELU, 0, 0, 1)                                       \
     X(ACCUMULATE, accumulate, ADD, 0, 0, PASS, 0, 0, 1)                                                      \
     X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0, 0)                                                     \
     X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1, 0)                                                  \
@@ -3113,7 +3115,7 @@ CKCI_FN int32_t ckci_architecture_wave(const char *arch)
 #define CKCI_NEAR_AMD_PIXELS 192
 #define CKCI_NEAR_AMD_POSITIONS 128
 #define CKCI_NEAR_PITCH 144
-enum { CKCI_NEAR_NVIDIA_LDS = 110848 }; /* of a block, both regions and tables */
+enum { CKCI_NEAR_NVIDIA_LDS = 111104 }; /* of a block, both regions and tables */
 
 /* What blocks of matrix_stem hold: pairs of a reduction in fwd, bytes of weights and columns in bwd_data,
    bytes of pixels (on NVIDIA or not), positions of bwd_weight. */
@@ -3142,9 +3144,11 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110848 }; /* of a block, both regions and tables *
 #define CKCI_TMA_STAGES(ROWS) (CKCI_TMA_ROOM / 128 / (ROWS))
 /* bytes of a block's sums, and of its sums of rows, that another finishes */
 #define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + ((ROWS) < 128 ? 128 : (ROWS)) * 32)
+/* Do D tensors multiply sums of tiles of so many columns? LDS has room for two numbers of a channel. */
+#define CKCI_TMA_FACTORS(COLUMNS) ((COLUMNS) <= 128)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
 enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
-enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
+enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192, CKCI_TMA_BESIDE = 2 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -3201,13 +3205,13 @@ typedef struct ckci_gpu_dim {
 } ckci_gpu_dim;
 
 /* How an epilogue is computed; the host decides it once (ckci_set_form). The closed form of operations that
-   are linear but for a limit is: alpha * sum + beta * (D tensors), then no less than low and no more than
-   high. */
+   are linear but for a limit is: alpha * sum, times what multiplies, + beta * (D tensors that are added),
+   then no less than low and no more than high. */
 enum {
     CKCI_FORM_STORE,  /* sums are rounded and stored */
     CKCI_FORM_LINEAR, /* the closed form */
     CKCI_FORM_CURVED, /* a sigmoid, silu or gelu of the closed form */
-    CKCI_FORM_SINGLE  /* element by element: a D tensor lies otherwise or has another type */
+    CKCI_FORM_SINGLE  /* element by element: a D tensor lies otherwise, has another type, or is kept */
 };
 
 /* How a D tensor lies, in any form but SINGLE. */
@@ -3217,14 +3221,20 @@ enum {
     CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
 };
 
-/* What an epilogue that is computed element by element does with a number of a D tensor. */
+/* What an epilogue does with a number of a D tensor: keep it for the operation, and so on. */
 enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY };
+
+/* What D tensors are, where an epilogue is LINEAR without scale and shift. From 0 on: each has a number for
+   each channel that is added, but for D tensor `residual` - 1, which lies as the output and has its type (0:
+   none does); FACTORS: each has a number for each channel, and the first multiplies; ANY: else. */
+enum { CKCI_RESIDUAL_ANY = -1, CKCI_RESIDUAL_FACTORS = -2 };
 
 /* A D tensor: its logical sizes are those of the written tensor. */
 typedef struct ckci_gpu_extra {
     unsigned char *p;
     ckconv_dtype dtype;
-    int32_t line, how; /* CKCI_LINE_, CKCI_EXTRA_ */
+    int32_t line;      /* CKCI_LINE_ */
+    int32_t how, role; /* CKCI_EXTRA_: element by element; in any other form, where none is kept */
     int64_t stride[6];
 } ckci_gpu_extra;
 
@@ -3236,10 +3246,8 @@ typedef struct ckci_gpu_target {
     unsigned char *partial;             /* split reductions: sums go here, part after part */
     int32_t num_d;
     ckconv_dtype compute;         /* mid only: rounded to this before it is stored; else 0 */
-    int32_t form, adds;           /* D tensors that the closed form adds */
-    int32_t residual;             /* LINEAR without scale and shift, where D tensors have a number for each
-                                     channel: 0; where one, residual - 1, lies as the output and has its type:
-                                     this; else -1 */
+    int32_t form, adds;           /* D tensors of any form but SINGLE */
+    int32_t residual;             /* CKCI_RESIDUAL_ */
     int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
     float alpha, beta, low, high; /* of the closed form */
     double alpha_d, beta_d, low_d, high_d; /* of f64: conversions take long on GPUs */
@@ -3448,6 +3456,8 @@ typedef struct ckci_gpu_tma {
     int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
     int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
     int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
+    int32_t beside;       /* is there a residual? */
+    int32_t beside_at;    /* its boxes in LDS, CKCI_TMA_BESIDE of each group, as a stage would lie: bytes */
     ckci_divisor by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
     /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
@@ -3455,10 +3465,10 @@ typedef struct ckci_gpu_tma {
     unsigned char *slots;
     /* rows' operand, columns' (rank 0: BACK's threads copy it; stride[1], [2]: of images and channels), what
        is written (rank 0: by threads; stride[1]: from row to row; of planes, and of products for each image:
-       strides of images and channels, rows: positions of a store) */
-    ckci_gpu_box box[3];
+       strides of images and channels, rows: positions of a store), the residual, which lies as that does */
+    ckci_gpu_box box[4];
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
-    alignas(64) uint64_t map[3][16];
+    alignas(64) uint64_t map[4][16];
 #endif
 } ckci_gpu_tma;
 
@@ -15304,6 +15314,22 @@ CKCI_FN int ckci_few(const ckconv_element_op *op)
     return ckci_find_element(op->kind)->few;
 }
 
+/* Does a D tensor multiply sums? */
+CKCI_FN int ckci_multiplies(const ckci_gpu_target *o)
+{
+    return o->adds > 0 && o->d[0].role == CKCI_EXTRA_MULTIPLY;
+}
+
+/* Are all of them added? */
+CKCI_FN int ckci_added(const ckci_gpu_target *o)
+{
+    int added = 1;
+    for (int32_t j = 0; j < o->adds; j++) {
+        added = added && o->d[j].role == CKCI_EXTRA_ADD;
+    }
+    return added;
+}
+
 /* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it
    where it is stored in that type. */
 CKCI_FN void ckci_set_form(ckci_gpu_target *o)
@@ -15311,11 +15337,12 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
     const ckconv_element_op *op = &o->t.op;
     const ckci_element_row *row = ckci_find_element(op->kind);
     int one = row->sum == CKCI_SUM_BILINEAR || row->sum == CKCI_SUM_SCALE_ADD;
+    const int keeps = row->sum == CKCI_SUM_AFTER || row->sum == CKCI_SUM_GRADIENT;
     int relu = row->act == CKCONV_RELU, clamp = row->act == CKCONV_CLAMP;
     int curved = !relu && !clamp && row->act != CKCONV_PASS;
     double none = 1e308;
     none *= 10; /* infinite */
-    o->adds = row->sum == CKCI_SUM_ADD ? o->num_d : one;
+    o->adds = row->sum == CKCI_SUM_ADD || row->sum == CKCI_SUM_AFFINE ? o->num_d : one;
     o->alpha_d = one || row->sum == CKCI_SUM_SCALED ? op->alpha : 1;
     o->beta_d = row->sum == CKCI_SUM_BILINEAR ? op->beta : 1;
     o->low_d = relu ? 0 : clamp ? op->alpha : -none;
@@ -15326,14 +15353,14 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
     o->high = (float)o->high_d;
     int plain = op->kind == CKCONV_PASS && !o->scale && !o->shift;
     o->form = plain ? CKCI_FORM_STORE : curved ? CKCI_FORM_CURVED : CKCI_FORM_LINEAR;
-    o->form =
-        (o->compute && o->compute != o->t.dtype) || row->sum > CKCI_SUM_ADD ? CKCI_FORM_SINGLE : o->form;
+    o->form = (o->compute && o->compute != o->t.dtype) || keeps ? CKCI_FORM_SINGLE : o->form;
     for (int32_t j = 0; j < o->num_d; j++) {
         o->d[j].how = row->sum == CKCI_SUM_ADD || (row->sum == CKCI_SUM_AFTER && j == 0) ||
                               (row->sum == CKCI_SUM_AFFINE && j == 1)
                           ? CKCI_EXTRA_ADD
                       : row->sum == CKCI_SUM_AFFINE ? CKCI_EXTRA_MULTIPLY
                                                     : CKCI_EXTRA_KEEP;
+        o->d[j].role = one ? CKCI_EXTRA_ADD : o->d[j].how;
     }
     int outputs = 0;
     o->residual = 0;
@@ -15345,8 +15372,10 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
             o->residual = j + 1;
         }
     }
-    if (o->form != CKCI_FORM_LINEAR || o->scale || o->shift || outputs > 1) {
-        o->residual = -1;
+    if (o->form != CKCI_FORM_LINEAR || o->scale || o->shift || outputs > (row->sum != CKCI_SUM_AFFINE)) {
+        o->residual = CKCI_RESIDUAL_ANY;
+    } else if (row->sum == CKCI_SUM_AFFINE) {
+        o->residual = CKCI_RESIDUAL_FACTORS;
     }
 }
 
@@ -18752,14 +18781,16 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
     return 1700 * rates.round + (most > moved ? most : moved);
 }
 
-/* Is what o has to be computed after sums a number for each channel, and between two bounds? */
-CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
+/* Is what has to become of sums a number or two for each channel, a residual, and two bounds? */
+CKCI_FN int ckci_tma_epilogue(const ckci_matrix *m, int weight)
 {
+    const ckci_gpu_target *o = &m->l.a.conv.o;
     int good =
         o->form == CKCI_FORM_STORE || (o->form == CKCI_FORM_LINEAR && !weight && !o->scale && !o->shift);
     for (int32_t j = 0; j < o->adds; j++) {
-        good = good && o->d[j].line == CKCI_LINE_CHANNELS;
+        good = good && (o->d[j].line == CKCI_LINE_CHANNELS || j + 1 == o->residual);
     }
+    good = good && (!ckci_multiplies(o) || CKCI_TMA_FACTORS(m->tile->columns));
     return good && (o->t.dtype == CKCONV_F16 || o->t.dtype == CKCONV_BF16);
 }
 
@@ -18975,7 +19006,8 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         turns = time < *cost && halves <= INT32_MAX;
         *cost = turns ? time : *cost;
     }
-    if (tma && ckci_tma_epilogue(&k->o, 0)) {
+    /* a residual's boxes come in the order of a whole tile's */
+    if (tma && ckci_tma_epilogue(m, 0) && k->o.residual <= 0) {
         ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
     }
     if (tma && ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost)) {
@@ -20349,12 +20381,13 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     const int64_t pitch = ckci_ceil_div(k->red, 64) * 128,
                   columns = ckci_max(ckci_ceil_div(k->columns, 32), 1) * 32,
                   steps = ckci_max(ckci_ceil_div(k->red, 32), 1);
-    if (k->o.form == CKCI_FORM_SINGLE || k->o.scale || k->o.shift || steps > u.steps ||
+    if (k->o.form == CKCI_FORM_SINGLE || !ckci_added(&k->o) || k->o.scale || k->o.shift || steps > u.steps ||
         ckci_saturating_mul(a->stride[2], 32 * u.steps) > INT32_MAX / 4) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "pointwise takes up to %d channels of planes, and D tensors that have one number "
-                         "for each channel or lie as the output",
-                         (int)(32 * u.steps));
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "pointwise takes up to %d channels of planes, and D tensors that are added, have one "
+            "number for each channel or lie as the output",
+            (int)(32 * u.steps));
     }
     const int64_t room = steps <= 2 ? steps : 4, waves = CKCI_PLANES_THREADS(room) / u.wave,
                   units = (int64_t)ckci_units(device) *
@@ -20421,10 +20454,10 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_points_fit(p, device, family, err));
     ckci_make_gpu_conv(p, k);
-    if (k->o.form == CKCI_FORM_SINGLE || !ckci_aligned_columns(o, k->columns)) {
+    if (k->o.form == CKCI_FORM_SINGLE || !ckci_added(&k->o) || !ckci_aligned_columns(o, k->columns)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "pointwise stores eight channels together, and all D tensors have one number for "
-                         "each channel or lie as the output");
+                         "pointwise stores eight channels together, and all D tensors are added, have one "
+                         "number for each channel or lie as the output");
     }
     if (!ckci_even_positions(a, &a_pitch) || !ckci_even_positions(o, &o_pitch) || a->stride[2] != 1 ||
         !ckci_aligned_eights(a, k->red, a_pitch)) {
@@ -20634,7 +20667,7 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
 {
     const ckci_tensor *t = &k->o.t;
     int64_t pitch;
-    int good = ckci_tma_epilogue(&k->o, 0) && t->stride[2] == 1 && ckci_even_positions(t, &pitch);
+    int good = t->stride[2] == 1 && ckci_even_positions(t, &pitch);
     const int images = t->len[0] > 1;
     if (good &&
         !(ckci_tma_base(t->p, k->columns, b) && (!images || ckci_tma_dimension(t->len[0], t->stride[0], b)) &&
@@ -20655,7 +20688,7 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
 
 /* The same where positions lie side by side, in planes of channels: by the TMA, or as many of them at a time
    as planes have a multiple of. */
-CKCI_FN int ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box *b)
+CKCI_FN void ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box *b)
 {
     const ckci_tensor *t = &k->o.t;
     if (!(ckci_tma_base(t->p, plane, b) && ckci_tma_dimension(t->len[1], t->stride[1], b) &&
@@ -20666,7 +20699,6 @@ CKCI_FN int ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box 
         b->stride[2] = t->stride[2];
         b->rows = ckci_tma_by(b, plane);
     }
-    return ckci_tma_epilogue(&k->o, 0);
 }
 
 /* m's launch, planned as one of fragments, becomes one of the TMA. across: weights lie across the
@@ -20711,9 +20743,20 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         }
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
-        good = weight     ? ckci_tma_epilogue(&k->o, 1) && ckci_tma_weights(&k->o.t, 2, &t->box[2])
-               : m->plane ? ckci_tma_planes(k, m->plane, &t->box[2])
-                          : ckci_tma_written(k, positions, &t->box[2]);
+        good = ckci_tma_epilogue(m, weight);
+        if (weight) {
+            good = good && ckci_tma_weights(&k->o.t, 2, &t->box[2]);
+        } else if (m->plane) {
+            ckci_tma_planes(k, m->plane, &t->box[2]);
+        } else {
+            good = good && ckci_tma_written(k, positions, &t->box[2]);
+        }
+        if (k->o.residual > 0) {
+            t->box[3] = t->box[2];
+            t->box[3].p = k->o.d[k->o.residual - 1].p;
+            good = good && (t->box[2].rank > 0 || m->plane || k->o.across) && !m->copied;
+            t->beside = 1;
+        }
     } else if (weight && !m->fold) {
         good = good && ckci_weights_as_sums(&k->o.t) && k->o.form == CKCI_FORM_STORE;
     }
@@ -20722,17 +20765,21 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             err, CKCONV_ERR_UNSUPPORTED,
             "the TMA takes one group, channels last in multiples of 8 (or 1x1 layers, channels first, "
             "positions in multiples of 8), positions at even distances, strides of 1 in bwd_data, and of "
-            "epilogues a number for each channel and bounds");
+            "epilogues numbers for each channel, a residual and bounds");
     }
     /* rows along the reduction, where operands lie across it */
     t->rows = m->turns ? m->tile->rows / 2 : m->tile->rows;
     t->stages = CKCI_TMA_STAGES(t->rows + m->tile->columns);
+    if (t->beside) {
+        t->stages--;
+        t->beside_at = t->stages * (t->rows + m->tile->columns) * 128;
+    }
     t->turns = m->turns;
     t->skip = (int32_t)(steps % t->stages);
     t->both = m->both;
     t->box[0].rows = weight || m->both ? +CKCI_TMA_BOX : t->rows;
     t->box[1].rows = CKCI_TMA_BOX;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         t->box[i].wide = CKCI_TMA_BOX;
     }
     if (!weight) {
@@ -20750,6 +20797,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     }
     t->turned = c->op == CKCONV_BWD_DATA;
     t->box[2].rows = t->box[2].rank ? +CKCI_TMA_BOX : t->box[2].rows;
+    t->box[3].rows = t->box[2].rows;
     t->plane = (int32_t)m->plane;
     t->by_plane = ckci_make_divisor(ckci_max(m->plane, 1));
     t->images = (int32_t)c->g;
@@ -21161,7 +21209,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
         *cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
                 ckci_sums_cost(device, split, bytes);
         const int64_t steps = ckci_ceil_div(positions, CKCI_TMA_BOX);
-        if (ckci_tma_epilogue(&k->o, 1) && !p->dbias.dtype) {
+        if (ckci_tma_epilogue(m, 1) && !p->dbias.dtype) {
             ckci_tma_clusters(device, m, tiles, steps, cost);
         }
         m->cluster = ckci_tma_shares(device, m, tiles, steps, limit, ws, cost) ? 0 : m->cluster;
@@ -25869,7 +25917,8 @@ CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem
     }
     ckci_set_target(&p->conv, &target);
     return target.form != CKCI_FORM_SINGLE ? ""
-           : ckci_find_element(target.t.op.kind)->sum > CKCI_SUM_ADD
+           : ckci_find_element(target.t.op.kind)->sum > CKCI_SUM_ADD &&
+                   ckci_find_element(target.t.op.kind)->sum != CKCI_SUM_AFFINE
                ? "; slow: this epilogue acts element by element"
                : "; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as "
                  "one number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16";
@@ -27110,6 +27159,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("EXISTS")
 #pragma pop_macro("F")
 #pragma pop_macro("F32")
+#pragma pop_macro("FACTORS")
 #pragma pop_macro("FAR")
 #pragma pop_macro("FAST")
 #pragma pop_macro("FILL")

@@ -1426,6 +1426,7 @@ template <bool GELU, class T> CKCI_K_FN T ckci_k_element_few(const ckconv_elemen
     case CKCONV_BIAS_RELU:
     case CKCONV_BIAS_RESIDUAL_RELU:
     case CKCONV_ADD_RELU:
+    case CKCONV_SCALE_SHIFT_RELU:
         return x < 0 ? (T)0 : x;
     default:
         return x;
@@ -1471,8 +1472,6 @@ template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ck
             return d <= alpha || d >= beta ? (T)0 : x;
         case CKCONV_SIGMOID_BWD:
             return x * (d * (1 - d));
-        case CKCONV_SCALE_SHIFT_RELU:
-            return x < 0 ? (T)0 : x;
         case CKCONV_TANH:
         case CKCONV_BIAS_SILU:
         case CKCONV_BIAS_GELU:
@@ -1487,12 +1486,10 @@ template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ck
 }
 
 /* A number of a D tensor on its way into x or, if neither, to ckci_k_element's d. */
-template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN void ckci_k_extra(int32_t how, T number, T &x, T &d)
+template <class T> CKCI_K_FN void ckci_k_extra(int32_t how, T number, T &x, T &d)
 {
     const bool adds = how == CKCI_EXTRA_ADD;
-    if constexpr (OPS == CKCI_K_OPS_ALL) {
-        x = how == CKCI_EXTRA_MULTIPLY ? x * number : x;
-    }
+    x = how == CKCI_EXTRA_MULTIPLY ? x * number : x;
     x = adds ? x + number : x;
     d = adds ? d : number;
 }
@@ -1595,7 +1592,7 @@ CKCI_K_FN T ckci_k_finish(const ckci_gpu_target &target, T x, int32_t g, int32_t
             const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + n * t.stride[1] + c * t.stride[2] + z * t.stride[3] +
                          y * t.stride[4] + w * t.stride[5];
-            ckci_k_extra<OPS>(t.how, ckci_k_load<real>(t.dtype, t.p + at * ckci_k_size(t.dtype)), v, d);
+            ckci_k_extra(t.how, ckci_k_load<real>(t.dtype, t.p + at * ckci_k_size(t.dtype)), v, d);
         }
         v = ckci_k_element<OPS>(o.t.op, v, d);
         if constexpr (whole) {
@@ -1888,6 +1885,23 @@ CKCI_K_FN double ckci_k_between(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
+/* A D tensor's numbers d come to N sums x. FACTORS: they may multiply them. */
+template <bool FACTORS, int N, class R>
+CKCI_K_FN void ckci_k_join(const ckci_gpu_extra &t, R beta, const R (&d)[N], R (&x)[N])
+{
+    if (FACTORS && t.role == CKCI_EXTRA_MULTIPLY) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            x[i] *= d[i];
+        }
+        return;
+    }
+    CKCI_K_UNROLL(32)
+    for (int i = 0; i < N; i++) {
+        x[i] = ckci_k_fma(beta, d[i], x[i]);
+    }
+}
+
 /* N sums x through a sigmoid, silu or gelu. The code stands once: it takes the first one, and the others move
    up. */
 template <int OPS, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_element_op &op, R (&x)[N])
@@ -1932,14 +1946,15 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit_line(const ckci_gpu_target
 }
 
 /* What D tensors of one number a channel add to `count` sums from `channel` on, of which the first `good`
-   exist, to LDS: the THREADS threads of a block. */
+   exist, to LDS, and, if `factor` is not NULL, what they multiply them with: the THREADS threads of a
+   block. */
 template <int THREADS>
 CKCI_K_FN void ckci_k_add_channels(const ckci_gpu_target &o, float *to, int32_t channel, int32_t count,
-                                   int32_t good)
+                                   int32_t good, float *factor = nullptr)
 {
     CKCI_K_UNROLL(1)
     for (int32_t i = (int32_t)threadIdx.x; i < count; i += THREADS) {
-        float sum = 0;
+        float sum = 0, product = 1;
         CKCI_K_UNROLL(1)
         for (int32_t j = 0; j < o.adds && i < good; j++) {
             const ckci_gpu_extra &d = o.d[j];
@@ -1948,9 +1963,16 @@ CKCI_K_FN void ckci_k_add_channels(const ckci_gpu_target &o, float *to, int32_t 
                 const int64_t at = (channel + i) * d.stride[o.across ? 5 : 2];
                 ckci_k_load_number(d.dtype, d.p + at * ckci_k_size(d.dtype), more);
             }
-            sum = ckci_k_fma(o.beta, more, sum);
+            if (factor && d.role == CKCI_EXTRA_MULTIPLY) {
+                product *= more;
+            } else {
+                sum = ckci_k_fma(o.beta, more, sum);
+            }
         }
         to[i] = sum;
+        if (factor) {
+            factor[i] = product;
+        }
     }
 }
 
@@ -2003,8 +2025,8 @@ CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra 
 }
 
 /* The epilogue of such sums, in any form but SINGLE, up to the rounding to storage. CURVED: that form, too,
-   whose constants take scalar registers. */
-template <int N, bool CURVED = true, bool SHORT = false, class R>
+   whose constants take scalar registers; FACTORS: D tensors may multiply. */
+template <int N, bool CURVED = true, bool FACTORS = true, bool SHORT = false, class R>
 CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
                                int64_t channel, int32_t left = N)
 {
@@ -2026,10 +2048,7 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
     for (int j = 0; j < o.adds; j++) {
         R d[N];
         ckci_k_load_extra<N, SHORT>(o, o.d[j], to, channel, left, d);
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < N; i++) {
-            x[i] = ckci_k_fma(beta, d[i], x[i]);
-        }
+        ckci_k_join<FACTORS>(o.d[j], beta, d, x);
     }
     if (CURVED && o.form == CKCI_FORM_CURVED) {
         ckci_k_bend<ckci_k_line_ops<R>::OPS>(o.t.op, x);
@@ -2073,7 +2092,7 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     if (!SHORT || o.form != CKCI_FORM_STORE) {
         typename ckci_k_real<T>::type x[8];
         ckci_k_take_line(v, x);
-        ckci_k_epilogue<8, true, SHORT>(o, x, to, channel, left);
+        ckci_k_epilogue<8, true, true, SHORT>(o, x, to, channel, left);
         alignas(16) T y[8];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
@@ -4920,7 +4939,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         STRIPS = BM * PITCH * 4,
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
-    enum { THREADS = 256, SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF };
+    enum { THREADS = 256, SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF, FACTORS = BN > 64 };
     typedef float number;
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
@@ -5072,7 +5091,10 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     /* Can finish16 compute o's epilogue? */
     static CKCI_K_MEMBER bool takes(const ckci_gpu_target &o)
     {
-        bool good = o.form == CKCI_FORM_STORE || (o.form == CKCI_FORM_LINEAR && !o.scale && !o.shift);
+        const bool factors = o.adds > 0 && o.d[0].role == CKCI_EXTRA_MULTIPLY;
+        bool good = o.form == CKCI_FORM_STORE ||
+                    (o.form == CKCI_FORM_LINEAR && !o.scale && !o.shift &&
+                     (!factors || (FACTORS && o.residual == CKCI_RESIDUAL_FACTORS && !o.across)));
         int32_t outputs = 0;
         for (int32_t j = 0; j < o.adds; j++) {
             outputs += o.d[j].line == CKCI_LINE_OUTPUT;
@@ -5091,10 +5113,10 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
        out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
        whose products are done: those before `full`, the two last ones where there are four or more. A D
        tensor that lies as the output comes through the same tile the opposite way; of the others the sum for
-       each column, or row, is in `shift`. */
+       each column, or row, is in `shift`, what columns' sums are multiplied with in `factor`. */
     CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, const ckci_gpu_target &o,
-                                const float *shift, const int32_t *places, int32_t columns,
-                                unsigned char *out)
+                                const float *shift, const float *factor, const int32_t *places,
+                                int32_t columns, unsigned char *out)
     {
         const int thread = (int)threadIdx.x % 128, lane = thread % 32, group = (int)threadIdx.x / 128;
         const int column = thread / 32 * 2 + lane / 8 % 2, row = lane / 16 * 8 + lane % 8; /* in eights; */
@@ -5123,14 +5145,15 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             ckci_k_copies_wait<0>();
             ckci_k_meet<128>(1 + group);
         }
-        shift +=
-            rows_add(o) ? (DOWN == 2 ? 0 : group * N) + lane % 4 * 2 : from + thread / 32 * 16 + lane / 4;
+        const int own_column = from + thread / 32 * 16 + lane / 4;
+        shift += rows_add(o) ? (DOWN == 2 ? 0 : group * N) + lane % 4 * 2 : own_column;
+        factor += own_column;
         if (o.form == CKCI_FORM_STORE) {
-            blocks<0>(o, shift, 0, to);
+            blocks<0>(o, shift, factor, 0, to);
         } else if (!d) {
-            blocks<1>(o, shift, 0, to);
+            blocks<1>(o, shift, factor, 0, to);
         } else {
-            blocks<2>(o, shift, d->dtype, to);
+            blocks<2>(o, shift, factor, d->dtype, to);
         }
         ckci_k_meet<128>(1 + group);
         CKCI_K_UNROLL(8)
@@ -5142,20 +5165,25 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* Rounds all sums. FORM: 0: as they are, 1: alpha * sum + shift, between low and high, 2: and with beta *
-       (what lies in `to`, a tensor of type d_type). Each is done with as soon as it is computed: there are no
-       registers for all that come of them. */
+    /* Rounds all sums. FORM: 0: as they are, 1: factor * sum + shift, between low and high, 2: and with beta
+       * (what lies in `to`, a tensor of type d_type). Each is done with as soon as it is computed: there are
+       no registers for all that come of them. */
     template <int FORM>
-    CKCI_K_MEMBER void blocks(const ckci_gpu_target &o, const float *shift, int32_t d_type, unsigned char *to)
+    CKCI_K_MEMBER void blocks(const ckci_gpu_target &o, const float *shift, const float *factor,
+                              int32_t d_type, unsigned char *to)
     {
         const int32_t dtype = o.t.dtype;
         const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
         const float alpha = o.alpha, beta = o.beta;
         const bool rows = rows_add(o);
-        float more[2] = {0, 0};
+        float more[2] = {0, 0}, scale[2] = {alpha, alpha};
         if (FORM && !rows) {
             more[0] = shift[0];
             more[1] = shift[8];
+            if constexpr (FACTORS) {
+                scale[0] = factor[0];
+                scale[1] = factor[8];
+            }
         }
         CKCI_K_UNROLL(16)
         for (int j = 0; j < N / 8; j += 2) {
@@ -5172,8 +5200,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                         add[0] = shift[(j + i / 2) * 8];
                         add[1] = shift[(j + i / 2) * 8 + 1];
                     }
-                    x[0] = fmaf(alpha, x[0], add[0]);
-                    x[1] = fmaf(alpha, x[1], add[1]);
+                    x[0] = fmaf(scale[i % 2], x[0], add[0]);
+                    x[1] = fmaf(scale[i % 2], x[1], add[1]);
                 }
                 if constexpr (FORM == 2) {
                     x[0] = fmaf(beta, bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
@@ -5942,7 +5970,8 @@ template <int BYTES, int ROWS, int COLUMNS> struct ckci_k_stream_lds {
     };
     ckci_k_stream_tile tile[2];
     int32_t places[2][ROWS];
-    float shift[2][COLUMNS]; /* what D tensors of one number a channel add */
+    /* what D tensors of one number a channel add to sums, and, where there is room, multiply them with */
+    float shift[2][COLUMNS], factor[2][COLUMNS > 64 ? COLUMNS : 1];
 };
 
 template <int BYTES, int ROWS, int PLACES, int COLUMNS> struct ckci_k_matrix_room {
@@ -6132,22 +6161,34 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         }
         if (p.o.form == CKCI_FORM_LINEAR && !F::rows_add(p.o) && (int)threadIdx.x < BN) {
             const int32_t column = b.column + (int32_t)threadIdx.x;
-            m.shift[to][threadIdx.x] =
-                column < p.columns ? added((int64_t)b.group * p.columns + column, 2) : 0.f;
+            float shift = 0, factor = 0;
+            if (column < p.columns) {
+                shift = added((int64_t)b.group * p.columns + column, 2, factor);
+            }
+            m.shift[to][threadIdx.x] = shift;
+            if constexpr (F::FACTORS) {
+                m.factor[to][threadIdx.x] = factor;
+            }
         }
     }
 
-    /* What D tensors of one number a channel add to channel `channel`, along their dimension `axis`. */
-    CKCI_K_MEMBER float added(int64_t channel, int axis) const
+    /* What D tensors of one number a channel add to channel `channel`, along their dimension `axis`; factor:
+       what they multiply its sums with. */
+    CKCI_K_MEMBER float added(int64_t channel, int axis, float &factor) const
     {
         float shift = 0;
+        factor = p.o.alpha;
         for (int32_t d = 0; d < p.o.adds; d++) {
             float more = 0;
             if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
                 const ckci_gpu_extra &v = p.o.d[d];
                 ckci_k_load_number(v.dtype, v.p + channel * v.stride[axis] * ckci_k_size(v.dtype), more);
             }
-            shift = fmaf(p.o.beta, more, shift);
+            if (p.o.d[d].role == CKCI_EXTRA_MULTIPLY) {
+                factor *= more;
+            } else {
+                shift = fmaf(p.o.beta, more, shift);
+            }
         }
         return shift;
     }
@@ -6159,7 +6200,8 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         const ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
         __syncthreads();
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
-            shift[r] = b.row + r < p.rows ? added(b.row + r, 5) : 0.f;
+            float factor;
+            shift[r] = b.row + r < p.rows ? added(b.row + r, 5, factor) : 0.f;
         }
         return shift;
     }
@@ -6265,7 +6307,8 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             if (sixteen && steps >= 0) {
                 const ckci_k_stream_tile &t = m.tile[slot];
                 const float *shift = F::rows_add(p.o) ? added_to_rows(work) : m.shift[slot];
-                f.finish16(m.tiles, full, p.o, shift, m.places[slot], p.columns - t.column, t.out);
+                f.finish16(m.tiles, full, p.o, shift, m.factor[slot], m.places[slot], p.columns - t.column,
+                           t.out);
             } else if (steps >= 0) {
                 ckci_k_matrix_gather_finish<F, BM, BN>(p, work, f, m);
             }
@@ -7966,7 +8009,8 @@ template <int ASYNC> struct ckci_k_near_lds {
     alignas(128) unsigned char stage[STAGES * BYTES];
     union {
         ckci_k_near_spot pixel[ASYNC ? 1 : CKCI_NEAR_AMD_PIXELS]; /* of which threads copy eight channels */
-        float shift[64]; /* NVIDIA: what D tensors of one number a channel add */
+        float numbers
+            [2][64]; /* NVIDIA: what D tensors of one number a channel add to sums, and multiply them with */
     };
     ckci_k_near_spot position[ASYNC ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS];
 };
@@ -8511,7 +8555,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         all_sums sum;
         if constexpr (U::ASYNC) {
             const int32_t good = linear(p) ? p.as.region.channels - channel : 0;
-            ckci_k_add_channels<256>(p.o, m.shift, channel, 64, good);
+            ckci_k_add_channels<256>(p.o, m.numbers[0], channel, 64, good, m.numbers[1]);
         }
         ckci_k_near_tables(p, p.a, p.o.t, m);
         ckci_k_near_walk<U, 0, DEEP>(
@@ -8886,7 +8930,8 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
 
     static CKCI_K_MEMBER bool linear(const ckci_gpu_conv &p)
     {
-        return p.as.region.whole && p.o.residual >= 0 && p.o.residual == p.as.region.residual;
+        return p.as.region.whole && ((p.o.residual >= 0 && p.o.residual == p.as.region.residual) ||
+                                     p.o.residual == CKCI_RESIDUAL_FACTORS);
     }
 
     template <int FORM>
@@ -8907,7 +8952,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         if constexpr (FORM == LINEAR) {
             CKCI_K_UNROLL(8)
             for (int j = 0; j < unit::RUN; j++) {
-                out.shift[j] = m.shift[channel % 64 + j];
+                out.shift[j] = m.numbers[0][channel % 64 + j];
             }
         }
     }
@@ -8933,6 +8978,10 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             if constexpr (FORM != ANY) {
                 if (good) {
                     if constexpr (FORM == LINEAR) {
+                        CKCI_K_UNROLL(8)
+                        for (int j = 0; j < unit::RUN && p.o.residual == CKCI_RESIDUAL_FACTORS; j++) {
+                            own.v[j] *= m.numbers[1][channel % 64 + j];
+                        }
                         ckci_k_linear(p.o, own.v, out.shift);
                         if (p.as.region.residual) {
                             const ckci_k_uint2 two = *(
@@ -9684,8 +9733,8 @@ struct ckci_k_corner {
     int32_t tap_x, tap_y, tap_z;
 };
 
-/* Brings a box of the first or second operand into LDS. KIND: its rank, more by so much if its rows
-   are pixels. */
+/* Brings a box of the first or second operand, or of the residual (3), into LDS. KIND: its rank, more by so
+   much if its rows are pixels. */
 enum { CKCI_K_BOX_PIXELS = 8 };
 template <int KIND>
 CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned char *to, uint64_t *barrier,
@@ -9729,11 +9778,11 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned ch
     }
     sim_turns_bytes(barrier, 2 * b.wide * b.rows);
 #elif defined(__CUDA_ARCH__)
+    const uint64_t *map = which == 3 ? p.map[3] : which ? p.map[1] : p.map[0];
 #define CKCI_K_TMA_LOAD(KIND, AT, TAPS, ...)                                                                 \
     asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "         \
                  "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                              \
-                 "l"(which ? p.map[1] : p.map[0]), "r"(ckci_k_lds_address(barrier)), "r"(c.place),           \
-                 __VA_ARGS__                                                                                 \
+                 "l"(map), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                       \
                  : "memory")
     if constexpr (KIND == 2) {
         CKCI_K_TMA_LOAD("2d.shared::cluster.global.tile", "%3, %4", "", "r"(c.x));
@@ -9983,6 +10032,134 @@ struct ckci_k_tma_pieces {
     CKCI_K_MEMBER bool early() const
     {
         return p.share && to < p.steps;
+    }
+};
+
+/* The residual's boxes of a block's tiles, behind the steps of each: in the order in which groups store what
+   is written, as far ahead as LDS has room. The TMA brings them, or the wave copies those of planes that do
+   not lie in one image, or not at 16 bytes. */
+template <class TILES> struct ckci_k_tma_beside {
+    typedef typename TILES::columns columns;
+
+    const ckci_gpu_tma &p;
+    typename TILES::lds &m;
+    uint32_t place, parity; /* of the next box, a bit for each group */
+    uint64_t *late;         /* a box whose copies have yet to come */
+
+    CKCI_K_MEMBER ckci_k_tma_beside(const ckci_gpu_tma &args, typename TILES::lds &room)
+        : p(args), m(room), place(0), parity(3), late(nullptr)
+    {
+    }
+
+    /* Barriers, before the block meets; `left` lies behind `come`. */
+    CKCI_K_MEMBER void begin() const
+    {
+        const int32_t i = TILES::lane();
+        if (i < 4 * CKCI_TMA_BESIDE) {
+            ckci_k_turns_begin(&m.come[0][0] + i, i < 2 * CKCI_TMA_BESIDE ? 1 : 4);
+            ckci_k_turns_begun();
+        }
+    }
+
+    /* Those of a piece; in turns, `group` has the tile. */
+    CKCI_K_MEMBER void send(const ckci_k_tma_pieces &s, int32_t group)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t box = 0; box < TILES::MI * TILES::SLABS && !s.late(); box++) {
+            CKCI_K_UNROLL(1)
+            for (int32_t g = 0; g < 2; g++) {
+                const int32_t part = p.turns ? 0 : g, at = place >> g & 1;
+                const columns b(p, TILES::column_at(s, part, box / TILES::MI));
+                const int32_t row = TILES::row_at(s, part, box % TILES::MI, box / TILES::MI);
+                if ((!p.turns || g == group) && b.count > 0 && row < p.conv.rows) {
+                    if (box >= CKCI_TMA_BESIDE) { /* who leaves a place may wait for what is late */
+                        say<0>();
+                    }
+                    ckci_k_turns_await(&m.left[g][at], parity >> g & 1);
+                    bring(s, b, row, TILES::beside(p, m, g, at), &m.come[g][at]);
+                    place ^= 1u << g;
+                    parity ^= (uint32_t)at << g;
+                }
+            }
+        }
+        say<0>();
+    }
+
+    CKCI_K_MEMBER void bring(const ckci_k_tma_pieces &s, const columns &b, int32_t row, unsigned char *to,
+                             uint64_t *come)
+    {
+        const int32_t image = p.plane ? ckci_k_divide(row, p.by_plane) : 0, past = (image + 1) * p.plane;
+        if (p.box[3].rank > 0 && (!p.plane || row + CKCI_TMA_BOX <= past || past == p.conv.rows)) {
+            if (ckci_k_elect()) {
+                load(to, come, p.plane ? TILES::plane_of(p, b, row) : TILES::corner_of(s, b, row));
+            }
+            return;
+        }
+        if (p.box[3].rank > 0) {
+            copy<8>(s, b, row, to);
+        } else if (p.box[3].rows == 4) {
+            copy<4>(s, b, row, to);
+        } else if (p.box[3].rows == 2) {
+            copy<2>(s, b, row, to);
+        } else {
+            copy<1>(s, b, row, to);
+        }
+        ckci_k_copies_end();
+        say<1>();
+        late = come;
+    }
+
+    CKCI_K_MEMBER void load(unsigned char *to, uint64_t *come, const ckci_k_corner &at) const
+    {
+        ckci_k_turns_expect(come, CKCI_TMA_BOX_BYTES);
+        if (p.box[3].rank == 2) {
+            ckci_k_box_load<2>(p, 3, to, come, at);
+        } else {
+            ckci_k_box_load<3>(p, 3, to, come, at);
+        }
+    }
+
+    /* Channels of 64 positions, P positions at a time, of which planes have a multiple; zeros where there are
+       none. Rows are positions, or, of products for each image, channels. */
+    template <int P>
+    CKCI_K_MEMBER void copy(const ckci_k_tma_pieces &s, const columns &b, int32_t row,
+                            unsigned char *to) const
+    {
+        enum { EACH = CKCI_TMA_BOX / P };
+        const ckci_gpu_box &o = p.box[3];
+        const bool across = !p.plane;
+        const int32_t position0 = across ? b.first : row, channel0 = across ? row : b.first;
+        const int32_t positions = across ? p.conv.columns : p.conv.rows,
+                      channels = across ? p.conv.rows - row : b.count;
+        CKCI_K_UNROLL(1)
+        for (int32_t i = TILES::lane(); i < CKCI_TMA_BOX * EACH; i += 32) {
+            const int32_t r = i / EACH, first = i % EACH * P, position = position0 + first;
+            const int32_t image = across ? s.image : ckci_k_divide(position, p.by_plane);
+            const bool some = r < channels && position < positions;
+            const unsigned char *from =
+                o.p + (some ? CKCI_K_HALF * (image * o.stride[1] + (channel0 + r) * o.stride[2] + position -
+                                             (across ? 0 : image * p.plane))
+                            : 0);
+            unsigned char *at = to + ckci_k_spot<128>(r, first / 8) + first % 8 * CKCI_K_HALF;
+            if constexpr (P == 1) {
+                *(uint16_t *)at = some ? *(const uint16_t *)from : (uint16_t)0;
+            } else {
+                ckci_k_copy_async<CKCI_K_HALF * P>(at, from, some);
+            }
+        }
+    }
+
+    /* All but the last COUNT boxes that were copied have come. */
+    template <int COUNT> CKCI_K_MEMBER void say()
+    {
+        if (late) {
+            ckci_k_copies_wait<COUNT>();
+            ckci_k_wave_barrier();
+            if (TILES::lane() == 0) {
+                ckci_k_turns_arrive(late);
+            }
+            late = nullptr;
+        }
     }
 };
 
@@ -10364,8 +10541,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         BOXES_B = SLABS_B,
         STRIPS = WEIGHT ? 1 : 2,        /* of a group: one is read while the other is filled */
         ROWS = TURNED ? +NI : MI * 64,  /* of the tile, that a group has */
-        ADDED = BN > ROWS ? BN : +ROWS, /* numbers of a group, a column's or a row's each */
-        VECTOR = WEIGHT ? 8 * BM : 2 * ADDED
+        ADDED = BN > ROWS ? BN : +ROWS, /* columns or rows of a group, for which D tensors have numbers */
+        EACH = CKCI_TMA_FACTORS(BN) ? 2 : 1, /* what is added to its sums; what they are multiplied with */
+        VECTOR = WEIGHT ? 8 * BM : 2 * EACH * ADDED
     };
     static_assert(BM % (APART ? 64 : 128) == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
                   "boxes of 256 rows at most");
@@ -10374,11 +10552,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         alignas(1024) unsigned char stages[CKCI_TMA_ROOM];
         /* a group's, on its way to memory */
         alignas(1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES];
-        /* What D tensors add to a column, or a row, [group][column]; rows of dout, [wave][row]. */
-        float vector[VECTOR];
+        /* Numbers for a column, or a row, [group][column][EACH]; rows of dout, [wave][row]. */
+        alignas(16) float vector[VECTOR];
         /* What a stage is to hold has come, [1]: for the second group alone; the waves that multiply it are
            done with it. */
         uint64_t full[2][CKCI_TMA_MOST], empty[CKCI_TMA_MOST];
+        uint64_t come[2][CKCI_TMA_BESIDE],
+            left[2][CKCI_TMA_BESIDE]; /* the same of the residual's boxes, [group] */
     };
 
     /* Rows of a tile, steps that LDS holds, and do groups take turns? In bwd_weight none do. */
@@ -10409,13 +10589,18 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
     }
 
-    /* ---- Waves that send. The first boxes are known before barriers have begun. */
-    template <int WHICH, int KIND_OF>
+    /* ---- Waves that send. The first boxes are known before barriers have begun. BESIDE: and boxes of the
+       residual, which has a loop of its own lest others take registers for it. */
+    template <int WHICH, int KIND_OF, bool BESIDE>
     static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
         ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
+        ckci_k_tma_beside<ckci_k_tma_tiles> beside(p, m);
+        if constexpr (BESIDE) {
+            beside.begin();
+        }
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
@@ -10434,6 +10619,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 const bool last = ++stage == all;
                 stage = last ? 0 : stage;
                 parity ^= last;
+            }
+            if constexpr (BESIDE) {
+                beside.send(piece, group);
             }
             group ^= turns(p);
             some = piece.next();
@@ -10491,26 +10679,36 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 return;
             }
         }
+        if constexpr (WHICH && !WEIGHT) {
+            if (half && p.beside) {
+                if (kind == 2) {
+                    send_kind<WHICH, 2, true>(p, m, half);
+                } else {
+                    send_kind<WHICH, 3, true>(p, m, half);
+                }
+                return;
+            }
+        }
         if (kind == 2) {
-            send_kind<WHICH, 2>(p, m, half);
+            send_kind<WHICH, 2, false>(p, m, half);
             return;
         }
         if constexpr (WHICH == WEIGHT) {
             if (kind == PIXELS + 3) {
-                send_kind<WHICH, PIXELS + 3>(p, m, half);
+                send_kind<WHICH, PIXELS + 3, false>(p, m, half);
                 return;
             }
             if (kind == PIXELS + 4) {
-                send_kind<WHICH, PIXELS + 4>(p, m, half);
+                send_kind<WHICH, PIXELS + 4, false>(p, m, half);
                 return;
             }
             if (WEIGHT || kind == PIXELS + 5) {
-                send_kind<WHICH, PIXELS + 5>(p, m, half);
+                send_kind<WHICH, PIXELS + 5, false>(p, m, half);
                 return;
             }
         }
         if constexpr (!WEIGHT) {
-            send_kind<WHICH, 3>(p, m, half);
+            send_kind<WHICH, 3, false>(p, m, half);
         }
     }
 
@@ -10523,7 +10721,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     int32_t filled; /* the strip that was filled last */
     int32_t spot;   /* in a strip, of a thread's eight numbers of 16 of the instruction's columns */
     int32_t stage;
-    uint32_t parities; /* of stages' turns, a bit each */
+    uint32_t parities;    /* of stages' turns, a bit each */
+    int32_t taken;        /* the residual's next box, where it lies */
+    uint32_t beside_turn; /* and the parity of its turn */
+    int32_t known;        /* columns of tiles, or rows, whose numbers `vector` has */
     alignas(16) float sum[MI][NI / 2], row_sum[SLABS_A + SLABS_A % 2][2];
 
     CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room, int32_t wave) : p(args), m(room)
@@ -10532,7 +10733,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         first = wave % 4 == 0;
         part = turns(p) ? 0 : group;
         filled = stage = 0;
-        parities = 0;
+        parities = beside_turn = 0;
+        taken = 0;
+        known = -1;
         const int32_t row = turned_strip() ? lane() / 16 * 8 + lane() % 8 : wave % 4 * 16 + lane() % 16;
         spot = ckci_k_spot<128>(row, turned_strip() ? wave % 4 * 2 + lane() / 8 % 2 : lane() / 16);
     }
@@ -10715,7 +10918,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return KIND == CKCI_K_TMA_BACK && p.conv.o.across != 0;
     }
 
-    /* What D tensors of one number a channel add to a group's columns, or rows, to LDS. */
+    /* What D tensors of one number a channel make of a group's columns, or rows, to LDS. */
     CKCI_K_MEMBER void prepare(const ckci_k_tma_pieces &s)
     {
         if constexpr (!WEIGHT) {
@@ -10724,20 +10927,34 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 return;
             }
             const int32_t count = across() ? +ROWS : BN, first = across() ? row_of(s, 0, 0) : s.column * BN;
+            if (first == known) {
+                return;
+            }
+            known = first;
             const int32_t all = across() ? p.conv.rows : p.conv.columns;
             CKCI_K_UNROLL(1)
             for (int32_t i = (int32_t)threadIdx.x % 128; i < count; i += 128) {
                 const int64_t channel = (int64_t)first + i;
-                float shift = 0;
+                float shift = 0, factor = o.alpha;
                 CKCI_K_UNROLL(1)
                 for (int32_t d = 0; d < o.adds && channel < all; d++) {
                     float more = 0;
                     const ckci_gpu_extra &v = o.d[d];
+                    if (v.line != CKCI_LINE_CHANNELS) {
+                        continue;
+                    }
                     const int64_t step = across() ? v.stride[5] : v.stride[2];
                     ckci_k_load_number(v.dtype, v.p + channel * step * ckci_k_size(v.dtype), more);
-                    shift = fmaf(o.beta, more, shift);
+                    if (EACH == 2 && v.role == CKCI_EXTRA_MULTIPLY) {
+                        factor *= more;
+                    } else {
+                        shift = fmaf(o.beta, more, shift);
+                    }
                 }
-                m.vector[group * ADDED + i] = shift;
+                m.vector[(group * ADDED + i) * EACH] = shift;
+                if constexpr (EACH == 2) {
+                    m.vector[(group * ADDED + i) * EACH + 1] = factor;
+                }
             }
         }
     }
@@ -10758,15 +10975,48 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     };
 
-    /* Where a group's j-th 64 columns (TURNED: rows) and i-th 64 rows are, among rows and 64s of columns. */
+    /* Where the j-th 64 columns (TURNED: rows) and i-th 64 rows of a part of a tile are, among rows and 64s
+       of columns; of the group's own. */
+    static CKCI_K_MEMBER int32_t row_at(const ckci_k_tma_pieces &s, int32_t part, int32_t i, int32_t j)
+    {
+        return s.row * rows(s.p) + (TURNED ? part * SLABS + j : APART ? 0 : part * MI + i) * 64;
+    }
+
+    static CKCI_K_MEMBER int32_t column_at(const ckci_k_tma_pieces &s, int32_t part, int32_t j)
+    {
+        return s.column * SLABS_B + (TURNED ? 0 : APART ? part * SLABS + j : j);
+    }
+
     CKCI_K_MEMBER int32_t row_of(const ckci_k_tma_pieces &s, int32_t i, int32_t j) const
     {
-        return s.row * rows(p) + (TURNED ? part * SLABS + j : APART ? 0 : part * MI + i) * 64;
+        return row_at(s, part, i, j);
     }
 
     CKCI_K_MEMBER int32_t column_of(const ckci_k_tma_pieces &s, int32_t j) const
     {
-        return s.column * SLABS_B + (TURNED ? 0 : APART ? part * SLABS + j : j);
+        return column_at(s, part, j);
+    }
+
+    /* Where the TMA has a box of what is written. */
+    static CKCI_K_MEMBER ckci_k_corner corner_of(const ckci_k_tma_pieces &s, const columns &b, int32_t row)
+    {
+        const int32_t second = WEIGHT && s.p.taps > 1                      ? b.tap
+                               : KIND == CKCI_K_TMA_BACK && s.p.images > 1 ? s.image
+                                                                           : row;
+        return {b.first, second, row, 0, 0, 0, 0, 0};
+    }
+
+    /* The same in planes. */
+    static CKCI_K_MEMBER ckci_k_corner plane_of(const ckci_gpu_tma &p, const columns &b, int32_t row)
+    {
+        const int32_t image = ckci_k_divide(row, p.by_plane);
+        return {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
+    }
+
+    /* A box of the residual in LDS, behind the stages. */
+    static CKCI_K_MEMBER unsigned char *beside(const ckci_gpu_tma &p, lds &m, int32_t group, int32_t place)
+    {
+        return m.stages + p.beside_at + (group * CKCI_TMA_BESIDE + place) * CKCI_TMA_BOX_BYTES;
     }
 
     /* Sums as f32 to [part][image][row][column]; more: added to what is there. Four lanes fill a sector. */
@@ -10828,35 +11078,125 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #endif
     }
 
+    static CKCI_K_MEMBER void get_blocks(const unsigned char *from, uint32_t (&two)[4], bool turn)
+    {
+#if defined(CKCI_SIMULATOR)
+        if (turn) {
+            sim_ldmatrix_x4_trans(two, from);
+        } else {
+            sim_ldmatrix_x4(two, from);
+        }
+#else
+#define CKCI_K_GET(TURN)                                                                                     \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4" TURN ".shared.b16 {%0, %1, %2, %3}, [%4];"                  \
+                 : "=r"(two[0]), "=r"(two[1]), "=r"(two[2]), "=r"(two[3])                                    \
+                 : "r"(ckci_k_lds_address(from))                                                             \
+                 : "memory")
+        if (turn) {
+            CKCI_K_GET(".trans");
+        } else {
+            CKCI_K_GET("");
+        }
+#undef CKCI_K_GET
+#endif
+    }
+
     /* Are rows of strips channels of planes, and not positions? */
     CKCI_K_MEMBER bool planes() const
     {
         return !WEIGHT && p.plane > 0;
     }
 
-    /* 64 x 64 sums, rounded, to the group's strip. LINEAR: alpha * sum + shift, between low and high; shifts
-       lie along the instruction's columns, or its rows. */
+    /* factor * sum + shift of two neighbouring columns of the instruction. `more`: theirs, or (not along
+       them) what both have. */
+    static CKCI_K_MEMBER void scale(const ckci_gpu_target &o, float (&x)[32], int at, const float *more,
+                                    bool along)
+    {
+        if constexpr (EACH == 1) {
+            x[at] = fmaf(o.alpha, x[at], more[0]);
+            x[at + 1] = fmaf(o.alpha, x[at + 1], more[along]);
+        } else {
+            ckci_k_uint4 v;
+            if (along) {
+                v = *(const ckci_k_uint4 *)more;
+            } else {
+                const ckci_k_uint2 both = *(const ckci_k_uint2 *)more;
+                v = {both.x, both.y, both.x, both.y};
+            }
+            x[at] = fmaf(ckci_k_float(v.y), x[at], ckci_k_float(v.x));
+            x[at + 1] = fmaf(ckci_k_float(v.w), x[at + 1], ckci_k_float(v.z));
+        }
+    }
+
+    /* From a strip's begin, a thread's eight numbers of the q-th 16 of the instruction's columns. */
+    CKCI_K_MEMBER int32_t spot_of(int q, bool turn) const
+    {
+        return turn ? spot + q * 16 * 128 : spot ^ q * 32;
+    }
+
+    /* The residual's next box comes to sums. */
+    CKCI_K_MEMBER void add_beside(float (&x)[32], bool turn)
+    {
+        const ckci_gpu_target &o = p.conv.o;
+        const unsigned char *box = beside(p, m, group, taken);
+        uint32_t more[4][4];
+        ckci_k_turns_await(&m.come[group][taken], beside_turn);
+        CKCI_K_UNROLL(4)
+        for (int q = 0; q < 4; q++) {
+            get_blocks(box + spot_of(q, turn), more[q], turn);
+        }
+        ckci_k_wave_barrier();
+        if (lane() == 0) {
+            ckci_k_turns_arrive(&m.left[group][taken]);
+        }
+        taken ^= 1;
+        beside_turn ^= taken == 0;
+        const bool bf16 = CKCI_K_BF16(o.t.dtype != CKCONV_F16);
+        CKCI_K_UNROLL(4)
+        for (int q = 0; q < 4; q++) {
+            float d[8];
+            ckci_k_widen_line(bf16, more[q], d);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                x[q * 8 + i] = fmaf(o.beta, d[i], x[q * 8 + i]);
+            }
+        }
+    }
+
+    /* 64 x 64 sums, rounded, to the group's strip. LINEAR: factor * sum + shift, and the residual if there is
+       one, between low and high; `shift`: those lie along the instruction's columns, or its rows. */
     template <int LINEAR> CKCI_K_MEMBER void round(const float *d, const float *shift)
     {
         const ckci_gpu_target &o = p.conv.o;
         const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
         const bool along = across() == (TURNED != 0), turn = turned_strip();
+        float x[32];
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < 32; i++) {
+            x[i] = d[i];
+        }
+        if constexpr (LINEAR) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < 16; i++) {
+                scale(o, x, 2 * i,
+                      shift +
+                          EACH * (along ? i / 2 * 8 + lane() % 4 * 2 : wave * 16 + i % 2 * 8 + lane() / 4),
+                      along);
+            }
+            if (p.beside) {
+                add_beside(x, turn);
+            }
+            ckci_k_limit_line(o, x);
+        }
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) { /* 16 of the instruction's columns each */
             uint32_t two[4];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
-                float x[2] = {d[q * 8 + i * 2], d[q * 8 + i * 2 + 1]};
-                if constexpr (LINEAR) {
-                    const float *more = shift + (along ? q * 16 + i / 2 * 8 + lane() % 4 * 2
-                                                       : wave * 16 + i % 2 * 8 + lane() / 4);
-                    x[0] = fmaf(o.alpha, x[0], more[0]);
-                    x[1] = fmaf(o.alpha, x[1], more[along]);
-                    ckci_k_limit(o, x);
-                }
-                two[i] = ckci_k_two(o.t.dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
+                two[i] =
+                    ckci_k_two(o.t.dtype, ckci_k_bits(x[q * 8 + i * 2]), ckci_k_bits(x[q * 8 + i * 2 + 1]));
             }
-            put_blocks(m.strip[group][filled] + (turn ? spot + q * 16 * 128 : spot ^ q * 32), two, turn);
+            put_blocks(m.strip[group][filled] + spot_of(q, turn), two, turn);
         }
     }
 
@@ -10905,7 +11245,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             image = ckci_k_divide(row, p.by_plane);
             const int32_t past = (image + 1) * p.plane;
             const bool inside = row + CKCI_TMA_BOX <= past || past == p.conv.rows;
-            const ckci_k_corner at = {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
+            const ckci_k_corner at = plane_of(p, b, row);
             by_one([&]() {
                 if (inside) {
                     ckci_k_box_store(p, m.strip[group][filled], at);
@@ -10939,10 +11279,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (WEIGHT || o.form == CKCI_FORM_STORE) {
             round<0>(d, nullptr);
         } else {
-            round<1>(d, m.vector + group * ADDED +
-                            (across() ? row - row_of(s, 0, 0)
-                             : TURNED ? 0
-                                      : j * CKCI_TMA_BOX));
+            round<1>(d, m.vector + EACH * (group * ADDED + (across() ? row - row_of(s, 0, 0)
+                                                            : TURNED ? 0
+                                                                     : j * CKCI_TMA_BOX)));
         }
         ckci_k_proxy_fence();
         ckci_k_meet<128>(1 + group);
@@ -10951,10 +11290,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
         } else {
-            const int32_t second = WEIGHT && p.taps > 1                      ? b.tap
-                                   : KIND == CKCI_K_TMA_BACK && p.images > 1 ? s.image
-                                                                             : row;
-            const ckci_k_corner at = {b.first, second, row, 0, 0, 0, 0, 0};
+            const ckci_k_corner at = corner_of(s, b, row);
             by_one([&]() {
                 ckci_k_box_store(p, m.strip[group][filled], at);
                 ckci_k_boxes_sent();
@@ -12953,7 +13289,7 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
                                      const unsigned char *to, int32_t column, int32_t column0)
     {
         if constexpr (FORM == CKCI_K_POINT_ANY) {
-            ckci_k_epilogue<N>(p.o, x, to, column);
+            ckci_k_epilogue<N, true, false>(p.o, x, to, column);
         } else if constexpr (FORM != CKCI_K_POINT_STORE) {
             const float *more = (const float *)(room + p.as.point.added) + (column - column0);
             CKCI_K_UNROLL(8)
@@ -13997,9 +14333,10 @@ template <class S> struct ckci_k_tile_sums {
                     if (output && good && place >= 0) {
                         ckci_k_load_line<4>(CKCONV_F32, from + place + 4 * column(j), more);
                     }
+                    const bool factor = t.role == CKCI_EXTRA_MULTIPLY;
                     CKCI_K_UNROLL(4)
                     for (int k = 0; k < 4; k++) {
-                        c[i][j + k] = fmaf(beta, more[k], c[i][j + k]);
+                        c[i][j + k] = factor ? c[i][j + k] * more[k] : fmaf(beta, more[k], c[i][j + k]);
                     }
                 }
             }
@@ -15424,15 +15761,13 @@ CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const
         if (o.shift) {
             v += ((const T *)o.shift)[g];
         }
-        const bool sums = o.d[0].how == CKCI_EXTRA_ADD;
         CKCI_K_UNROLL(1)
         for (int j = o.t.op.kind == CKCONV_PASS ? o.num_d : 0; j < o.num_d; j++) {
             const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] +
                          q.x * t.stride[5];
             const T value = ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2));
-            v = sums ? v + value : v;
-            d = sums ? d : value;
+            ckci_k_extra(t.how, value, v, d);
         }
         int64_t at = g * o.t.stride[0] + q.n * o.t.stride[1] + q.z * o.t.stride[3] + q.y * o.t.stride[4] +
                      q.x * o.t.stride[5];
@@ -15861,9 +16196,11 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
                     ckci_k_load_number(t.dtype, t.p + (channel + i) * t.stride[2] * size, d[i]);
                 }
             }
+            const bool factor = t.role == CKCI_EXTRA_MULTIPLY;
             CKCI_K_UNROLL(32)
             for (int i = 0; i < XO * V; i++) {
-                e[i] = ckci_k_fma(beta, d[PLANES ? 0 : i % V], e[i]);
+                const T more = d[PLANES ? 0 : i % V];
+                e[i] = factor ? e[i] * more : ckci_k_fma(beta, more, e[i]);
             }
             continue;
         }
@@ -15896,10 +16233,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
         }
         T more[XO * V];
         ckci_k_depth_widen<COUNT>(w, more, p.bf16);
-        CKCI_K_UNROLL(32)
-        for (int i = 0; i < XO * V; i++) {
-            e[i] = ckci_k_fma(beta, more[i], e[i]);
-        }
+        ckci_k_join<true>(t, beta, more, e);
     }
     if (o.form == CKCI_FORM_CURVED) {
         ckci_k_bend<GELU ? CKCI_K_OPS_ALL : CKCI_K_OPS_PLAIN>(o.t.op, e);
@@ -20447,7 +20781,12 @@ template <class U> struct ckci_k_depth_matrix_unit {
             const ckci_gpu_extra &t = o.d[j];
             float more;
             ckci_k_load_number(t.dtype, t.p + channel * t.stride[2] * (t.dtype == CKCONV_F32 ? 4 : 2), more);
-            shift = fmaf(o.beta, more, shift);
+            if (t.role == CKCI_EXTRA_MULTIPLY) {
+                factor *= more;
+                shift *= more;
+            } else {
+                shift = fmaf(o.beta, more, shift);
+            }
         }
         CKCI_K_UNROLL(4)
         for (int j = 0; j < 4; j++) {
@@ -22713,14 +23052,15 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
         }
     };
 
-    /* Eight columns of a position, in LDS, through the epilogue: four at a time, or (curves; D tensors that
-       lie otherwise) one by one, as a thread holds three rows of inputs meanwhile. */
+    /* Eight columns of a position, in LDS, through the epilogue: four at a time, or (curves, factors; D
+       tensors that lie otherwise) one by one, as a thread holds three rows of inputs meanwhile. */
     static CKCI_K_MEMBER void write_row(const ckci_gpu_conv &p, float *v, int32_t channel, int32_t n,
                                         int32_t z, int32_t y, int32_t x)
     {
         const ckci_gpu_target &o = p.o;
         const ckci_tensor &t = o.t;
-        if (!p.o_vec || (o.form != CKCI_FORM_STORE && o.form != CKCI_FORM_LINEAR)) {
+        const bool factors = o.adds > 0 && o.d[0].role == CKCI_EXTRA_MULTIPLY;
+        if (!p.o_vec || factors || (o.form != CKCI_FORM_STORE && o.form != CKCI_FORM_LINEAR)) {
             CKCI_K_UNROLL(1)
             for (int i = 0; i < 8 && channel + i < p.columns; i++) {
                 ckci_k_write<float, ckci_k_line_ops<float>::OPS>(o, v[i], 0, n, channel + i, z, y, x);
@@ -22733,7 +23073,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
         CKCI_K_UNROLL(1)
         for (int i = 0; i < 8 && o.form != CKCI_FORM_STORE; i += 4) {
             float some[4] = {v[i], v[i + 1], v[i + 2], v[i + 3]};
-            ckci_k_epilogue<4, false>(o, some, to + i * size, channel + i);
+            ckci_k_epilogue<4, false, false>(o, some, to + i * size, channel + i);
             CKCI_K_UNROLL(4)
             for (int j = 0; j < 4; j++) {
                 v[i + j] = some[j];
@@ -26749,7 +27089,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
     ckci_launch mapped;
     if (l->takes == CKCI_ARGS_ckci_gpu_tma) {
         mapped = *l;
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 4; i++) {
             const ckci_gpu_box *box = &l->a.tma.box[i];
             const ckci_gpu_error bad = box->rank ? ckci_k_map_box(box, mapped.a.tma.map[i]) : cudaSuccess;
             if (bad != cudaSuccess) {

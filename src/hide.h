@@ -220,6 +220,8 @@
 #undef F
 #pragma push_macro("F32")
 #undef F32
+#pragma push_macro("FACTORS")
+#undef FACTORS
 #pragma push_macro("FAR")
 #undef FAR
 #pragma push_macro("FAST")

@@ -113,6 +113,7 @@
 #pragma pop_macro("EXISTS")
 #pragma pop_macro("F")
 #pragma pop_macro("F32")
+#pragma pop_macro("FACTORS")
 #pragma pop_macro("FAR")
 #pragma pop_macro("FAST")
 #pragma pop_macro("FILL")

@@ -154,6 +154,23 @@ static void set_elements(ckconv_conv_desc *d, ckconv_op op, int element, test_rn
     }
 }
 
+/* An epilogue with a D tensor that lies as what is written, or numbers for each channel that multiply: 0: a
+   residual and a bias, 1: a residual alone, 2: factors. */
+static void set_beside(ckconv_conv_desc *d, ckconv_op op, int which)
+{
+    static const ckconv_element kinds[3] = {CKCONV_BIAS_RESIDUAL_RELU, CKCONV_BILINEAR,
+                                            CKCONV_SCALE_SHIFT_RELU};
+    ckconv_element_op *written = naive_written(op) == NAIVE_IN ? &d->op_in : &d->op_out;
+    written->kind = kinds[which];
+    written->alpha = 0.5;
+    written->beta = -3.0;
+    test_trim_element(written);
+    d->num_d = which == 1 ? 1 : 2;
+    for (int j = 0; j < d->num_d; j++) {
+        d->d[j].layout = (which == 0 && j == 1) || which == 1 ? 0 : CKCONV_CHANNEL;
+    }
+}
+
 /* An epilogue with a number for each channel, which tiles of the TMA take: a sum, of two, bounds. */
 static void set_channel_add(ckconv_conv_desc *d, ckconv_op op, int which)
 {
@@ -1321,29 +1338,35 @@ static void part_shares(void)
     const long before = runs;
     const long problems_before = problems;
     long shared = 0;
-    int mine = 0; /* instances of this device */
-    for (int i = 0; i < count * 3; i++) {
+    int mine = 0;                         /* instances of this device */
+    for (int i = 0; i < count * 6; i++) { /* the second half: residuals and factors */
         const ckconv_op op = passes[i % 3];
+        const int row = i / 3 % count, beside = i >= count * 3;
         naive_case c;
         ckconv_plan plan, one;
         ckconv_options options;
         ckconv_conv_desc d;
         ckconv_error err;
         test_rng r = test_seed((uint64_t)i + 177);
+        if (beside && op == CKCONV_BWD_WEIGHT) {
+            continue;
+        }
         memset(&options, 0, sizeof options);
         options.engine = test_engine();
-        set_block(&d, &share_cases[i / 3]);
+        set_block(&d, &share_cases[row]);
         set_types(&d, &types[i % 2 ? 5 : 6], op);
-        const int first = i / 3 >= count - 11, images = i / 3 >= count - 6,
+        const int first = row >= count - 11, images = row >= count - 6,
                   element = images ? op != CKCONV_BWD_WEIGHT : op == CKCONV_FWD && i % 2;
         if (first) {
             set_layout(&d, NAIVE_IN, CKCONV_NGCHW, &r);
             set_layout(&d, NAIVE_OUT, CKCONV_NGCHW, &r);
         }
-        set_elements(&d, op, element ? 2 : 0, &r);
-        if (first && element) {
+        set_elements(&d, op, element && !beside ? 2 : 0, &r);
+        if (beside) {
+            set_beside(&d, op, (row + i) % 3);
+        } else if (first && element) {
             for (int j = 0; j < d.num_d; j++) { /* of the last ones as what is written */
-                d.d[j].layout = images && (count - 1 - i / 3) % 3 == 0 ? 0 : CKCONV_CHANNEL;
+                d.d[j].layout = images && (count - 1 - row) % 3 == 0 ? 0 : CKCONV_CHANNEL;
             }
         }
         naive_make(&c, op, &d, 0);

@@ -19,7 +19,7 @@
 #define CKCI_NEAR_AMD_PIXELS 192
 #define CKCI_NEAR_AMD_POSITIONS 128
 #define CKCI_NEAR_PITCH 144
-enum { CKCI_NEAR_NVIDIA_LDS = 110848 }; /* of a block, both regions and tables */
+enum { CKCI_NEAR_NVIDIA_LDS = 111104 }; /* of a block, both regions and tables */
 
 /* What blocks of matrix_stem hold: pairs of a reduction in fwd, bytes of weights and columns in bwd_data,
    bytes of pixels (on NVIDIA or not), positions of bwd_weight. */
@@ -48,9 +48,11 @@ enum { CKCI_NEAR_NVIDIA_LDS = 110848 }; /* of a block, both regions and tables *
 #define CKCI_TMA_STAGES(ROWS) (CKCI_TMA_ROOM / 128 / (ROWS))
 /* bytes of a block's sums, and of its sums of rows, that another finishes */
 #define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + ((ROWS) < 128 ? 128 : (ROWS)) * 32)
+/* Do D tensors multiply sums of tiles of so many columns? LDS has room for two numbers of a channel. */
+#define CKCI_TMA_FACTORS(COLUMNS) ((COLUMNS) <= 128)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
 enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
-enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192 };
+enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192, CKCI_TMA_BESIDE = 2 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -107,13 +109,13 @@ typedef struct ckci_gpu_dim {
 } ckci_gpu_dim;
 
 /* How an epilogue is computed; the host decides it once (ckci_set_form). The closed form of operations that
-   are linear but for a limit is: alpha * sum + beta * (D tensors), then no less than low and no more than
-   high. */
+   are linear but for a limit is: alpha * sum, times what multiplies, + beta * (D tensors that are added),
+   then no less than low and no more than high. */
 enum {
     CKCI_FORM_STORE,  /* sums are rounded and stored */
     CKCI_FORM_LINEAR, /* the closed form */
     CKCI_FORM_CURVED, /* a sigmoid, silu or gelu of the closed form */
-    CKCI_FORM_SINGLE  /* element by element: a D tensor lies otherwise or has another type */
+    CKCI_FORM_SINGLE  /* element by element: a D tensor lies otherwise, has another type, or is kept */
 };
 
 /* How a D tensor lies, in any form but SINGLE. */
@@ -123,14 +125,20 @@ enum {
     CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
 };
 
-/* What an epilogue that is computed element by element does with a number of a D tensor. */
+/* What an epilogue does with a number of a D tensor: keep it for the operation, and so on. */
 enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY };
+
+/* What D tensors are, where an epilogue is LINEAR without scale and shift. From 0 on: each has a number for
+   each channel that is added, but for D tensor `residual` - 1, which lies as the output and has its type (0:
+   none does); FACTORS: each has a number for each channel, and the first multiplies; ANY: else. */
+enum { CKCI_RESIDUAL_ANY = -1, CKCI_RESIDUAL_FACTORS = -2 };
 
 /* A D tensor: its logical sizes are those of the written tensor. */
 typedef struct ckci_gpu_extra {
     unsigned char *p;
     ckconv_dtype dtype;
-    int32_t line, how; /* CKCI_LINE_, CKCI_EXTRA_ */
+    int32_t line;      /* CKCI_LINE_ */
+    int32_t how, role; /* CKCI_EXTRA_: element by element; in any other form, where none is kept */
     int64_t stride[6];
 } ckci_gpu_extra;
 
@@ -142,10 +150,8 @@ typedef struct ckci_gpu_target {
     unsigned char *partial;             /* split reductions: sums go here, part after part */
     int32_t num_d;
     ckconv_dtype compute;         /* mid only: rounded to this before it is stored; else 0 */
-    int32_t form, adds;           /* D tensors that the closed form adds */
-    int32_t residual;             /* LINEAR without scale and shift, where D tensors have a number for each
-                                     channel: 0; where one, residual - 1, lies as the output and has its type:
-                                     this; else -1 */
+    int32_t form, adds;           /* D tensors of any form but SINGLE */
+    int32_t residual;             /* CKCI_RESIDUAL_ */
     int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
     float alpha, beta, low, high; /* of the closed form */
     double alpha_d, beta_d, low_d, high_d; /* of f64: conversions take long on GPUs */
@@ -354,6 +360,8 @@ typedef struct ckci_gpu_tma {
     int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
     int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
     int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
+    int32_t beside;       /* is there a residual? */
+    int32_t beside_at;    /* its boxes in LDS, CKCI_TMA_BESIDE of each group, as a stage would lie: bytes */
     ckci_divisor by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
     /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
@@ -361,10 +369,10 @@ typedef struct ckci_gpu_tma {
     unsigned char *slots;
     /* rows' operand, columns' (rank 0: BACK's threads copy it; stride[1], [2]: of images and channels), what
        is written (rank 0: by threads; stride[1]: from row to row; of planes, and of products for each image:
-       strides of images and channels, rows: positions of a store) */
-    ckci_gpu_box box[3];
+       strides of images and channels, rows: positions of a store), the residual, which lies as that does */
+    ckci_gpu_box box[4];
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
-    alignas(64) uint64_t map[3][16];
+    alignas(64) uint64_t map[4][16];
 #endif
 } ckci_gpu_tma;
 

@@ -204,6 +204,22 @@ CKCI_FN int ckci_few(const ckconv_element_op *op)
     return ckci_find_element(op->kind)->few;
 }
 
+/* Does a D tensor multiply sums? */
+CKCI_FN int ckci_multiplies(const ckci_gpu_target *o)
+{
+    return o->adds > 0 && o->d[0].role == CKCI_EXTRA_MULTIPLY;
+}
+
+/* Are all of them added? */
+CKCI_FN int ckci_added(const ckci_gpu_target *o)
+{
+    int added = 1;
+    for (int32_t j = 0; j < o->adds; j++) {
+        added = added && o->d[j].role == CKCI_EXTRA_ADD;
+    }
+    return added;
+}
+
 /* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it
    where it is stored in that type. */
 CKCI_FN void ckci_set_form(ckci_gpu_target *o)
@@ -211,11 +227,12 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
     const ckconv_element_op *op = &o->t.op;
     const ckci_element_row *row = ckci_find_element(op->kind);
     int one = row->sum == CKCI_SUM_BILINEAR || row->sum == CKCI_SUM_SCALE_ADD;
+    const int keeps = row->sum == CKCI_SUM_AFTER || row->sum == CKCI_SUM_GRADIENT;
     int relu = row->act == CKCONV_RELU, clamp = row->act == CKCONV_CLAMP;
     int curved = !relu && !clamp && row->act != CKCONV_PASS;
     double none = 1e308;
     none *= 10; /* infinite */
-    o->adds = row->sum == CKCI_SUM_ADD ? o->num_d : one;
+    o->adds = row->sum == CKCI_SUM_ADD || row->sum == CKCI_SUM_AFFINE ? o->num_d : one;
     o->alpha_d = one || row->sum == CKCI_SUM_SCALED ? op->alpha : 1;
     o->beta_d = row->sum == CKCI_SUM_BILINEAR ? op->beta : 1;
     o->low_d = relu ? 0 : clamp ? op->alpha : -none;
@@ -226,14 +243,14 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
     o->high = (float)o->high_d;
     int plain = op->kind == CKCONV_PASS && !o->scale && !o->shift;
     o->form = plain ? CKCI_FORM_STORE : curved ? CKCI_FORM_CURVED : CKCI_FORM_LINEAR;
-    o->form =
-        (o->compute && o->compute != o->t.dtype) || row->sum > CKCI_SUM_ADD ? CKCI_FORM_SINGLE : o->form;
+    o->form = (o->compute && o->compute != o->t.dtype) || keeps ? CKCI_FORM_SINGLE : o->form;
     for (int32_t j = 0; j < o->num_d; j++) {
         o->d[j].how = row->sum == CKCI_SUM_ADD || (row->sum == CKCI_SUM_AFTER && j == 0) ||
                               (row->sum == CKCI_SUM_AFFINE && j == 1)
                           ? CKCI_EXTRA_ADD
                       : row->sum == CKCI_SUM_AFFINE ? CKCI_EXTRA_MULTIPLY
                                                     : CKCI_EXTRA_KEEP;
+        o->d[j].role = one ? CKCI_EXTRA_ADD : o->d[j].how;
     }
     int outputs = 0;
     o->residual = 0;
@@ -245,8 +262,10 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
             o->residual = j + 1;
         }
     }
-    if (o->form != CKCI_FORM_LINEAR || o->scale || o->shift || outputs > 1) {
-        o->residual = -1;
+    if (o->form != CKCI_FORM_LINEAR || o->scale || o->shift || outputs > (row->sum != CKCI_SUM_AFFINE)) {
+        o->residual = CKCI_RESIDUAL_ANY;
+    } else if (row->sum == CKCI_SUM_AFFINE) {
+        o->residual = CKCI_RESIDUAL_FACTORS;
     }
 }
 

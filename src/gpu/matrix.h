@@ -697,14 +697,16 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
     return 1700 * rates.round + (most > moved ? most : moved);
 }
 
-/* Is what o has to be computed after sums a number for each channel, and between two bounds? */
-CKCI_FN int ckci_tma_epilogue(const ckci_gpu_target *o, int weight)
+/* Is what has to become of sums a number or two for each channel, a residual, and two bounds? */
+CKCI_FN int ckci_tma_epilogue(const ckci_matrix *m, int weight)
 {
+    const ckci_gpu_target *o = &m->l.a.conv.o;
     int good =
         o->form == CKCI_FORM_STORE || (o->form == CKCI_FORM_LINEAR && !weight && !o->scale && !o->shift);
     for (int32_t j = 0; j < o->adds; j++) {
-        good = good && o->d[j].line == CKCI_LINE_CHANNELS;
+        good = good && (o->d[j].line == CKCI_LINE_CHANNELS || j + 1 == o->residual);
     }
+    good = good && (!ckci_multiplies(o) || CKCI_TMA_FACTORS(m->tile->columns));
     return good && (o->t.dtype == CKCONV_F16 || o->t.dtype == CKCONV_BF16);
 }
 
@@ -920,7 +922,8 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         turns = time < *cost && halves <= INT32_MAX;
         *cost = turns ? time : *cost;
     }
-    if (tma && ckci_tma_epilogue(&k->o, 0)) {
+    /* a residual's boxes come in the order of a whole tile's */
+    if (tma && ckci_tma_epilogue(m, 0) && k->o.residual <= 0) {
         ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
     }
     if (tma && ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost)) {

@@ -379,7 +379,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
         *cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
                 ckci_sums_cost(device, split, bytes);
         const int64_t steps = ckci_ceil_div(positions, CKCI_TMA_BOX);
-        if (ckci_tma_epilogue(&k->o, 1) && !p->dbias.dtype) {
+        if (ckci_tma_epilogue(m, 1) && !p->dbias.dtype) {
             ckci_tma_clusters(device, m, tiles, steps, cost);
         }
         m->cluster = ckci_tma_shares(device, m, tiles, steps, limit, ws, cost) ? 0 : m->cluster;

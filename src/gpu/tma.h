@@ -129,7 +129,7 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
 {
     const ckci_tensor *t = &k->o.t;
     int64_t pitch;
-    int good = ckci_tma_epilogue(&k->o, 0) && t->stride[2] == 1 && ckci_even_positions(t, &pitch);
+    int good = t->stride[2] == 1 && ckci_even_positions(t, &pitch);
     const int images = t->len[0] > 1;
     if (good &&
         !(ckci_tma_base(t->p, k->columns, b) && (!images || ckci_tma_dimension(t->len[0], t->stride[0], b)) &&
@@ -150,7 +150,7 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
 
 /* The same where positions lie side by side, in planes of channels: by the TMA, or as many of them at a time
    as planes have a multiple of. */
-CKCI_FN int ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box *b)
+CKCI_FN void ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box *b)
 {
     const ckci_tensor *t = &k->o.t;
     if (!(ckci_tma_base(t->p, plane, b) && ckci_tma_dimension(t->len[1], t->stride[1], b) &&
@@ -161,7 +161,6 @@ CKCI_FN int ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box 
         b->stride[2] = t->stride[2];
         b->rows = ckci_tma_by(b, plane);
     }
-    return ckci_tma_epilogue(&k->o, 0);
 }
 
 /* m's launch, planned as one of fragments, becomes one of the TMA. across: weights lie across the
@@ -206,9 +205,20 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         }
     }
     if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
-        good = weight     ? ckci_tma_epilogue(&k->o, 1) && ckci_tma_weights(&k->o.t, 2, &t->box[2])
-               : m->plane ? ckci_tma_planes(k, m->plane, &t->box[2])
-                          : ckci_tma_written(k, positions, &t->box[2]);
+        good = ckci_tma_epilogue(m, weight);
+        if (weight) {
+            good = good && ckci_tma_weights(&k->o.t, 2, &t->box[2]);
+        } else if (m->plane) {
+            ckci_tma_planes(k, m->plane, &t->box[2]);
+        } else {
+            good = good && ckci_tma_written(k, positions, &t->box[2]);
+        }
+        if (k->o.residual > 0) {
+            t->box[3] = t->box[2];
+            t->box[3].p = k->o.d[k->o.residual - 1].p;
+            good = good && (t->box[2].rank > 0 || m->plane || k->o.across) && !m->copied;
+            t->beside = 1;
+        }
     } else if (weight && !m->fold) {
         good = good && ckci_weights_as_sums(&k->o.t) && k->o.form == CKCI_FORM_STORE;
     }
@@ -217,17 +227,21 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             err, CKCONV_ERR_UNSUPPORTED,
             "the TMA takes one group, channels last in multiples of 8 (or 1x1 layers, channels first, "
             "positions in multiples of 8), positions at even distances, strides of 1 in bwd_data, and of "
-            "epilogues a number for each channel and bounds");
+            "epilogues numbers for each channel, a residual and bounds");
     }
     /* rows along the reduction, where operands lie across it */
     t->rows = m->turns ? m->tile->rows / 2 : m->tile->rows;
     t->stages = CKCI_TMA_STAGES(t->rows + m->tile->columns);
+    if (t->beside) {
+        t->stages--;
+        t->beside_at = t->stages * (t->rows + m->tile->columns) * 128;
+    }
     t->turns = m->turns;
     t->skip = (int32_t)(steps % t->stages);
     t->both = m->both;
     t->box[0].rows = weight || m->both ? +CKCI_TMA_BOX : t->rows;
     t->box[1].rows = CKCI_TMA_BOX;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         t->box[i].wide = CKCI_TMA_BOX;
     }
     if (!weight) {
@@ -245,6 +259,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     }
     t->turned = c->op == CKCONV_BWD_DATA;
     t->box[2].rows = t->box[2].rank ? +CKCI_TMA_BOX : t->box[2].rows;
+    t->box[3].rows = t->box[2].rows;
     t->plane = (int32_t)m->plane;
     t->by_plane = ckci_make_divisor(ckci_max(m->plane, 1));
     t->images = (int32_t)c->g;

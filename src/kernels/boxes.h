@@ -119,8 +119,8 @@ struct ckci_k_corner {
     int32_t tap_x, tap_y, tap_z;
 };
 
-/* Brings a box of the first or second operand into LDS. KIND: its rank, more by so much if its rows
-   are pixels. */
+/* Brings a box of the first or second operand, or of the residual (3), into LDS. KIND: its rank, more by so
+   much if its rows are pixels. */
 enum { CKCI_K_BOX_PIXELS = 8 };
 template <int KIND>
 CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned char *to, uint64_t *barrier,
@@ -164,11 +164,11 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned ch
     }
     sim_turns_bytes(barrier, 2 * b.wide * b.rows);
 #elif defined(__CUDA_ARCH__)
+    const uint64_t *map = which == 3 ? p.map[3] : which ? p.map[1] : p.map[0];
 #define CKCI_K_TMA_LOAD(KIND, AT, TAPS, ...)                                                                 \
     asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "         \
                  "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                              \
-                 "l"(which ? p.map[1] : p.map[0]), "r"(ckci_k_lds_address(barrier)), "r"(c.place),           \
-                 __VA_ARGS__                                                                                 \
+                 "l"(map), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                       \
                  : "memory")
     if constexpr (KIND == 2) {
         CKCI_K_TMA_LOAD("2d.shared::cluster.global.tile", "%3, %4", "", "r"(c.x));

@@ -192,6 +192,7 @@ template <bool GELU, class T> CKCI_K_FN T ckci_k_element_few(const ckconv_elemen
     case CKCONV_BIAS_RELU:
     case CKCONV_BIAS_RESIDUAL_RELU:
     case CKCONV_ADD_RELU:
+    case CKCONV_SCALE_SHIFT_RELU:
         return x < 0 ? (T)0 : x;
     default:
         return x;
@@ -237,8 +238,6 @@ template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ck
             return d <= alpha || d >= beta ? (T)0 : x;
         case CKCONV_SIGMOID_BWD:
             return x * (d * (1 - d));
-        case CKCONV_SCALE_SHIFT_RELU:
-            return x < 0 ? (T)0 : x;
         case CKCONV_TANH:
         case CKCONV_BIAS_SILU:
         case CKCONV_BIAS_GELU:
@@ -253,12 +252,10 @@ template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ck
 }
 
 /* A number of a D tensor on its way into x or, if neither, to ckci_k_element's d. */
-template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN void ckci_k_extra(int32_t how, T number, T &x, T &d)
+template <class T> CKCI_K_FN void ckci_k_extra(int32_t how, T number, T &x, T &d)
 {
     const bool adds = how == CKCI_EXTRA_ADD;
-    if constexpr (OPS == CKCI_K_OPS_ALL) {
-        x = how == CKCI_EXTRA_MULTIPLY ? x * number : x;
-    }
+    x = how == CKCI_EXTRA_MULTIPLY ? x * number : x;
     x = adds ? x + number : x;
     d = adds ? d : number;
 }
@@ -361,7 +358,7 @@ CKCI_K_FN T ckci_k_finish(const ckci_gpu_target &target, T x, int32_t g, int32_t
             const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + n * t.stride[1] + c * t.stride[2] + z * t.stride[3] +
                          y * t.stride[4] + w * t.stride[5];
-            ckci_k_extra<OPS>(t.how, ckci_k_load<real>(t.dtype, t.p + at * ckci_k_size(t.dtype)), v, d);
+            ckci_k_extra(t.how, ckci_k_load<real>(t.dtype, t.p + at * ckci_k_size(t.dtype)), v, d);
         }
         v = ckci_k_element<OPS>(o.t.op, v, d);
         if constexpr (whole) {

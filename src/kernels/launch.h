@@ -199,7 +199,7 @@ static ckci_gpu_error ckci_k_launch(const ckci_launch *l, int after, ckci_gpu_st
     ckci_launch mapped;
     if (l->takes == CKCI_ARGS_ckci_gpu_tma) {
         mapped = *l;
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 4; i++) {
             const ckci_gpu_box *box = &l->a.tma.box[i];
             const ckci_gpu_error bad = box->rank ? ckci_k_map_box(box, mapped.a.tma.map[i]) : cudaSuccess;
             if (bad != cudaSuccess) {

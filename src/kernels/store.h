@@ -238,6 +238,23 @@ CKCI_K_FN double ckci_k_between(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
+/* A D tensor's numbers d come to N sums x. FACTORS: they may multiply them. */
+template <bool FACTORS, int N, class R>
+CKCI_K_FN void ckci_k_join(const ckci_gpu_extra &t, R beta, const R (&d)[N], R (&x)[N])
+{
+    if (FACTORS && t.role == CKCI_EXTRA_MULTIPLY) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            x[i] *= d[i];
+        }
+        return;
+    }
+    CKCI_K_UNROLL(32)
+    for (int i = 0; i < N; i++) {
+        x[i] = ckci_k_fma(beta, d[i], x[i]);
+    }
+}
+
 /* N sums x through a sigmoid, silu or gelu. The code stands once: it takes the first one, and the others move
    up. */
 template <int OPS, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_element_op &op, R (&x)[N])
@@ -282,14 +299,15 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit_line(const ckci_gpu_target
 }
 
 /* What D tensors of one number a channel add to `count` sums from `channel` on, of which the first `good`
-   exist, to LDS: the THREADS threads of a block. */
+   exist, to LDS, and, if `factor` is not NULL, what they multiply them with: the THREADS threads of a
+   block. */
 template <int THREADS>
 CKCI_K_FN void ckci_k_add_channels(const ckci_gpu_target &o, float *to, int32_t channel, int32_t count,
-                                   int32_t good)
+                                   int32_t good, float *factor = nullptr)
 {
     CKCI_K_UNROLL(1)
     for (int32_t i = (int32_t)threadIdx.x; i < count; i += THREADS) {
-        float sum = 0;
+        float sum = 0, product = 1;
         CKCI_K_UNROLL(1)
         for (int32_t j = 0; j < o.adds && i < good; j++) {
             const ckci_gpu_extra &d = o.d[j];
@@ -298,9 +316,16 @@ CKCI_K_FN void ckci_k_add_channels(const ckci_gpu_target &o, float *to, int32_t 
                 const int64_t at = (channel + i) * d.stride[o.across ? 5 : 2];
                 ckci_k_load_number(d.dtype, d.p + at * ckci_k_size(d.dtype), more);
             }
-            sum = ckci_k_fma(o.beta, more, sum);
+            if (factor && d.role == CKCI_EXTRA_MULTIPLY) {
+                product *= more;
+            } else {
+                sum = ckci_k_fma(o.beta, more, sum);
+            }
         }
         to[i] = sum;
+        if (factor) {
+            factor[i] = product;
+        }
     }
 }
 
@@ -353,8 +378,8 @@ CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra 
 }
 
 /* The epilogue of such sums, in any form but SINGLE, up to the rounding to storage. CURVED: that form, too,
-   whose constants take scalar registers. */
-template <int N, bool CURVED = true, bool SHORT = false, class R>
+   whose constants take scalar registers; FACTORS: D tensors may multiply. */
+template <int N, bool CURVED = true, bool FACTORS = true, bool SHORT = false, class R>
 CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
                                int64_t channel, int32_t left = N)
 {
@@ -376,10 +401,7 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
     for (int j = 0; j < o.adds; j++) {
         R d[N];
         ckci_k_load_extra<N, SHORT>(o, o.d[j], to, channel, left, d);
-        CKCI_K_UNROLL(8)
-        for (int i = 0; i < N; i++) {
-            x[i] = ckci_k_fma(beta, d[i], x[i]);
-        }
+        ckci_k_join<FACTORS>(o.d[j], beta, d, x);
     }
     if (CURVED && o.form == CKCI_FORM_CURVED) {
         ckci_k_bend<ckci_k_line_ops<R>::OPS>(o.t.op, x);
@@ -423,7 +445,7 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     if (!SHORT || o.form != CKCI_FORM_STORE) {
         typename ckci_k_real<T>::type x[8];
         ckci_k_take_line(v, x);
-        ckci_k_epilogue<8, true, SHORT>(o, x, to, channel, left);
+        ckci_k_epilogue<8, true, true, SHORT>(o, x, to, channel, left);
         alignas(16) T y[8];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {

@@ -131,7 +131,8 @@ CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem
     }
     ckci_set_target(&p->conv, &target);
     return target.form != CKCI_FORM_SINGLE ? ""
-           : ckci_find_element(target.t.op.kind)->sum > CKCI_SUM_ADD
+           : ckci_find_element(target.t.op.kind)->sum > CKCI_SUM_ADD &&
+                   ckci_find_element(target.t.op.kind)->sum != CKCI_SUM_AFFINE
                ? "; slow: this epilogue acts element by element"
                : "; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as "
                  "one number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16";

@@ -281,15 +281,13 @@ CKCI_K_FN void ckci_k_depth_write(const ckci_gpu_depth &p, T x, int32_t g, const
         if (o.shift) {
             v += ((const T *)o.shift)[g];
         }
-        const bool sums = o.d[0].how == CKCI_EXTRA_ADD;
         CKCI_K_UNROLL(1)
         for (int j = o.t.op.kind == CKCONV_PASS ? o.num_d : 0; j < o.num_d; j++) {
             const ckci_gpu_extra &t = o.d[j];
             int64_t at = g * t.stride[0] + q.n * t.stride[1] + q.z * t.stride[3] + q.y * t.stride[4] +
                          q.x * t.stride[5];
             const T value = ckci_k_depth_load(t.dtype, t.p + at * (t.dtype == CKCONV_F32 ? 4 : 2));
-            v = sums ? v + value : v;
-            d = sums ? d : value;
+            ckci_k_extra(t.how, value, v, d);
         }
         int64_t at = g * o.t.stride[0] + q.n * o.t.stride[1] + q.z * o.t.stride[3] + q.y * o.t.stride[4] +
                      q.x * o.t.stride[5];

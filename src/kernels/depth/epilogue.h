@@ -49,9 +49,11 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
                     ckci_k_load_number(t.dtype, t.p + (channel + i) * t.stride[2] * size, d[i]);
                 }
             }
+            const bool factor = t.role == CKCI_EXTRA_MULTIPLY;
             CKCI_K_UNROLL(32)
             for (int i = 0; i < XO * V; i++) {
-                e[i] = ckci_k_fma(beta, d[PLANES ? 0 : i % V], e[i]);
+                const T more = d[PLANES ? 0 : i % V];
+                e[i] = factor ? e[i] * more : ckci_k_fma(beta, more, e[i]);
             }
             continue;
         }
@@ -84,10 +86,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
         }
         T more[XO * V];
         ckci_k_depth_widen<COUNT>(w, more, p.bf16);
-        CKCI_K_UNROLL(32)
-        for (int i = 0; i < XO * V; i++) {
-            e[i] = ckci_k_fma(beta, more[i], e[i]);
-        }
+        ckci_k_join<true>(t, beta, more, e);
     }
     if (o.form == CKCI_FORM_CURVED) {
         ckci_k_bend<GELU ? CKCI_K_OPS_ALL : CKCI_K_OPS_PLAIN>(o.t.op, e);

@@ -553,7 +553,8 @@ template <int BYTES, int ROWS, int COLUMNS> struct ckci_k_stream_lds {
     };
     ckci_k_stream_tile tile[2];
     int32_t places[2][ROWS];
-    float shift[2][COLUMNS]; /* what D tensors of one number a channel add */
+    /* what D tensors of one number a channel add to sums, and, where there is room, multiply them with */
+    float shift[2][COLUMNS], factor[2][COLUMNS > 64 ? COLUMNS : 1];
 };
 
 template <int BYTES, int ROWS, int PLACES, int COLUMNS> struct ckci_k_matrix_room {
@@ -743,22 +744,34 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         }
         if (p.o.form == CKCI_FORM_LINEAR && !F::rows_add(p.o) && (int)threadIdx.x < BN) {
             const int32_t column = b.column + (int32_t)threadIdx.x;
-            m.shift[to][threadIdx.x] =
-                column < p.columns ? added((int64_t)b.group * p.columns + column, 2) : 0.f;
+            float shift = 0, factor = 0;
+            if (column < p.columns) {
+                shift = added((int64_t)b.group * p.columns + column, 2, factor);
+            }
+            m.shift[to][threadIdx.x] = shift;
+            if constexpr (F::FACTORS) {
+                m.factor[to][threadIdx.x] = factor;
+            }
         }
     }
 
-    /* What D tensors of one number a channel add to channel `channel`, along their dimension `axis`. */
-    CKCI_K_MEMBER float added(int64_t channel, int axis) const
+    /* What D tensors of one number a channel add to channel `channel`, along their dimension `axis`; factor:
+       what they multiply its sums with. */
+    CKCI_K_MEMBER float added(int64_t channel, int axis, float &factor) const
     {
         float shift = 0;
+        factor = p.o.alpha;
         for (int32_t d = 0; d < p.o.adds; d++) {
             float more = 0;
             if (p.o.d[d].line == CKCI_LINE_CHANNELS) {
                 const ckci_gpu_extra &v = p.o.d[d];
                 ckci_k_load_number(v.dtype, v.p + channel * v.stride[axis] * ckci_k_size(v.dtype), more);
             }
-            shift = fmaf(p.o.beta, more, shift);
+            if (p.o.d[d].role == CKCI_EXTRA_MULTIPLY) {
+                factor *= more;
+            } else {
+                shift = fmaf(p.o.beta, more, shift);
+            }
         }
         return shift;
     }
@@ -770,7 +783,8 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         const ckci_k_block b = ckci_k_block_of(p, work, BM, BN);
         __syncthreads();
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
-            shift[r] = b.row + r < p.rows ? added(b.row + r, 5) : 0.f;
+            float factor;
+            shift[r] = b.row + r < p.rows ? added(b.row + r, 5, factor) : 0.f;
         }
         return shift;
     }
@@ -876,7 +890,8 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             if (sixteen && steps >= 0) {
                 const ckci_k_stream_tile &t = m.tile[slot];
                 const float *shift = F::rows_add(p.o) ? added_to_rows(work) : m.shift[slot];
-                f.finish16(m.tiles, full, p.o, shift, m.places[slot], p.columns - t.column, t.out);
+                f.finish16(m.tiles, full, p.o, shift, m.factor[slot], m.places[slot], p.columns - t.column,
+                           t.out);
             } else if (steps >= 0) {
                 ckci_k_matrix_gather_finish<F, BM, BN>(p, work, f, m);
             }

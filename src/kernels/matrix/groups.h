@@ -109,7 +109,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         STRIPS = BM * PITCH * 4,
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
-    enum { THREADS = 256, SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF };
+    enum { THREADS = 256, SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF, FACTORS = BN > 64 };
     typedef float number;
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
@@ -261,7 +261,10 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     /* Can finish16 compute o's epilogue? */
     static CKCI_K_MEMBER bool takes(const ckci_gpu_target &o)
     {
-        bool good = o.form == CKCI_FORM_STORE || (o.form == CKCI_FORM_LINEAR && !o.scale && !o.shift);
+        const bool factors = o.adds > 0 && o.d[0].role == CKCI_EXTRA_MULTIPLY;
+        bool good = o.form == CKCI_FORM_STORE ||
+                    (o.form == CKCI_FORM_LINEAR && !o.scale && !o.shift &&
+                     (!factors || (FACTORS && o.residual == CKCI_RESIDUAL_FACTORS && !o.across)));
         int32_t outputs = 0;
         for (int32_t j = 0; j < o.adds; j++) {
             outputs += o.d[j].line == CKCI_LINE_OUTPUT;
@@ -280,10 +283,10 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
        out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
        whose products are done: those before `full`, the two last ones where there are four or more. A D
        tensor that lies as the output comes through the same tile the opposite way; of the others the sum for
-       each column, or row, is in `shift`. */
+       each column, or row, is in `shift`, what columns' sums are multiplied with in `factor`. */
     CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, const ckci_gpu_target &o,
-                                const float *shift, const int32_t *places, int32_t columns,
-                                unsigned char *out)
+                                const float *shift, const float *factor, const int32_t *places,
+                                int32_t columns, unsigned char *out)
     {
         const int thread = (int)threadIdx.x % 128, lane = thread % 32, group = (int)threadIdx.x / 128;
         const int column = thread / 32 * 2 + lane / 8 % 2, row = lane / 16 * 8 + lane % 8; /* in eights; */
@@ -312,14 +315,15 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             ckci_k_copies_wait<0>();
             ckci_k_meet<128>(1 + group);
         }
-        shift +=
-            rows_add(o) ? (DOWN == 2 ? 0 : group * N) + lane % 4 * 2 : from + thread / 32 * 16 + lane / 4;
+        const int own_column = from + thread / 32 * 16 + lane / 4;
+        shift += rows_add(o) ? (DOWN == 2 ? 0 : group * N) + lane % 4 * 2 : own_column;
+        factor += own_column;
         if (o.form == CKCI_FORM_STORE) {
-            blocks<0>(o, shift, 0, to);
+            blocks<0>(o, shift, factor, 0, to);
         } else if (!d) {
-            blocks<1>(o, shift, 0, to);
+            blocks<1>(o, shift, factor, 0, to);
         } else {
-            blocks<2>(o, shift, d->dtype, to);
+            blocks<2>(o, shift, factor, d->dtype, to);
         }
         ckci_k_meet<128>(1 + group);
         CKCI_K_UNROLL(8)
@@ -331,20 +335,25 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* Rounds all sums. FORM: 0: as they are, 1: alpha * sum + shift, between low and high, 2: and with beta *
-       (what lies in `to`, a tensor of type d_type). Each is done with as soon as it is computed: there are no
-       registers for all that come of them. */
+    /* Rounds all sums. FORM: 0: as they are, 1: factor * sum + shift, between low and high, 2: and with beta
+       * (what lies in `to`, a tensor of type d_type). Each is done with as soon as it is computed: there are
+       no registers for all that come of them. */
     template <int FORM>
-    CKCI_K_MEMBER void blocks(const ckci_gpu_target &o, const float *shift, int32_t d_type, unsigned char *to)
+    CKCI_K_MEMBER void blocks(const ckci_gpu_target &o, const float *shift, const float *factor,
+                              int32_t d_type, unsigned char *to)
     {
         const int32_t dtype = o.t.dtype;
         const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
         const float alpha = o.alpha, beta = o.beta;
         const bool rows = rows_add(o);
-        float more[2] = {0, 0};
+        float more[2] = {0, 0}, scale[2] = {alpha, alpha};
         if (FORM && !rows) {
             more[0] = shift[0];
             more[1] = shift[8];
+            if constexpr (FACTORS) {
+                scale[0] = factor[0];
+                scale[1] = factor[8];
+            }
         }
         CKCI_K_UNROLL(16)
         for (int j = 0; j < N / 8; j += 2) {
@@ -361,8 +370,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                         add[0] = shift[(j + i / 2) * 8];
                         add[1] = shift[(j + i / 2) * 8 + 1];
                     }
-                    x[0] = fmaf(alpha, x[0], add[0]);
-                    x[1] = fmaf(alpha, x[1], add[1]);
+                    x[0] = fmaf(scale[i % 2], x[0], add[0]);
+                    x[1] = fmaf(scale[i % 2], x[1], add[1]);
                 }
                 if constexpr (FORM == 2) {
                     x[0] = fmaf(beta, bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),

@@ -177,7 +177,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         all_sums sum;
         if constexpr (U::ASYNC) {
             const int32_t good = linear(p) ? p.as.region.channels - channel : 0;
-            ckci_k_add_channels<256>(p.o, m.shift, channel, 64, good);
+            ckci_k_add_channels<256>(p.o, m.numbers[0], channel, 64, good, m.numbers[1]);
         }
         ckci_k_near_tables(p, p.a, p.o.t, m);
         ckci_k_near_walk<U, 0, DEEP>(
@@ -552,7 +552,8 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
 
     static CKCI_K_MEMBER bool linear(const ckci_gpu_conv &p)
     {
-        return p.as.region.whole && p.o.residual >= 0 && p.o.residual == p.as.region.residual;
+        return p.as.region.whole && ((p.o.residual >= 0 && p.o.residual == p.as.region.residual) ||
+                                     p.o.residual == CKCI_RESIDUAL_FACTORS);
     }
 
     template <int FORM>
@@ -573,7 +574,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         if constexpr (FORM == LINEAR) {
             CKCI_K_UNROLL(8)
             for (int j = 0; j < unit::RUN; j++) {
-                out.shift[j] = m.shift[channel % 64 + j];
+                out.shift[j] = m.numbers[0][channel % 64 + j];
             }
         }
     }
@@ -599,6 +600,10 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             if constexpr (FORM != ANY) {
                 if (good) {
                     if constexpr (FORM == LINEAR) {
+                        CKCI_K_UNROLL(8)
+                        for (int j = 0; j < unit::RUN && p.o.residual == CKCI_RESIDUAL_FACTORS; j++) {
+                            own.v[j] *= m.numbers[1][channel % 64 + j];
+                        }
                         ckci_k_linear(p.o, own.v, out.shift);
                         if (p.as.region.residual) {
                             const ckci_k_uint2 two = *(

@@ -376,7 +376,7 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
                                      const unsigned char *to, int32_t column, int32_t column0)
     {
         if constexpr (FORM == CKCI_K_POINT_ANY) {
-            ckci_k_epilogue<N>(p.o, x, to, column);
+            ckci_k_epilogue<N, true, false>(p.o, x, to, column);
         } else if constexpr (FORM != CKCI_K_POINT_STORE) {
             const float *more = (const float *)(room + p.as.point.added) + (column - column0);
             CKCI_K_UNROLL(8)

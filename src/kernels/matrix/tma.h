@@ -47,8 +47,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         BOXES_B = SLABS_B,
         STRIPS = WEIGHT ? 1 : 2,        /* of a group: one is read while the other is filled */
         ROWS = TURNED ? +NI : MI * 64,  /* of the tile, that a group has */
-        ADDED = BN > ROWS ? BN : +ROWS, /* numbers of a group, a column's or a row's each */
-        VECTOR = WEIGHT ? 8 * BM : 2 * ADDED
+        ADDED = BN > ROWS ? BN : +ROWS, /* columns or rows of a group, for which D tensors have numbers */
+        EACH = CKCI_TMA_FACTORS(BN) ? 2 : 1, /* what is added to its sums; what they are multiplied with */
+        VECTOR = WEIGHT ? 8 * BM : 2 * EACH * ADDED
     };
     static_assert(BM % (APART ? 64 : 128) == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
                   "boxes of 256 rows at most");
@@ -57,11 +58,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         alignas(1024) unsigned char stages[CKCI_TMA_ROOM];
         /* a group's, on its way to memory */
         alignas(1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES];
-        /* What D tensors add to a column, or a row, [group][column]; rows of dout, [wave][row]. */
-        float vector[VECTOR];
+        /* Numbers for a column, or a row, [group][column][EACH]; rows of dout, [wave][row]. */
+        alignas(16) float vector[VECTOR];
         /* What a stage is to hold has come, [1]: for the second group alone; the waves that multiply it are
            done with it. */
         uint64_t full[2][CKCI_TMA_MOST], empty[CKCI_TMA_MOST];
+        uint64_t come[2][CKCI_TMA_BESIDE],
+            left[2][CKCI_TMA_BESIDE]; /* the same of the residual's boxes, [group] */
     };
 
     /* Rows of a tile, steps that LDS holds, and do groups take turns? In bwd_weight none do. */
@@ -92,13 +95,18 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
     }
 
-    /* ---- Waves that send. The first boxes are known before barriers have begun. */
-    template <int WHICH, int KIND_OF>
+    /* ---- Waves that send. The first boxes are known before barriers have begun. BESIDE: and boxes of the
+       residual, which has a loop of its own lest others take registers for it. */
+    template <int WHICH, int KIND_OF, bool BESIDE>
     static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
         ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
+        ckci_k_tma_beside<ckci_k_tma_tiles> beside(p, m);
+        if constexpr (BESIDE) {
+            beside.begin();
+        }
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
@@ -117,6 +125,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 const bool last = ++stage == all;
                 stage = last ? 0 : stage;
                 parity ^= last;
+            }
+            if constexpr (BESIDE) {
+                beside.send(piece, group);
             }
             group ^= turns(p);
             some = piece.next();
@@ -174,26 +185,36 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 return;
             }
         }
+        if constexpr (WHICH && !WEIGHT) {
+            if (half && p.beside) {
+                if (kind == 2) {
+                    send_kind<WHICH, 2, true>(p, m, half);
+                } else {
+                    send_kind<WHICH, 3, true>(p, m, half);
+                }
+                return;
+            }
+        }
         if (kind == 2) {
-            send_kind<WHICH, 2>(p, m, half);
+            send_kind<WHICH, 2, false>(p, m, half);
             return;
         }
         if constexpr (WHICH == WEIGHT) {
             if (kind == PIXELS + 3) {
-                send_kind<WHICH, PIXELS + 3>(p, m, half);
+                send_kind<WHICH, PIXELS + 3, false>(p, m, half);
                 return;
             }
             if (kind == PIXELS + 4) {
-                send_kind<WHICH, PIXELS + 4>(p, m, half);
+                send_kind<WHICH, PIXELS + 4, false>(p, m, half);
                 return;
             }
             if (WEIGHT || kind == PIXELS + 5) {
-                send_kind<WHICH, PIXELS + 5>(p, m, half);
+                send_kind<WHICH, PIXELS + 5, false>(p, m, half);
                 return;
             }
         }
         if constexpr (!WEIGHT) {
-            send_kind<WHICH, 3>(p, m, half);
+            send_kind<WHICH, 3, false>(p, m, half);
         }
     }
 
@@ -206,7 +227,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     int32_t filled; /* the strip that was filled last */
     int32_t spot;   /* in a strip, of a thread's eight numbers of 16 of the instruction's columns */
     int32_t stage;
-    uint32_t parities; /* of stages' turns, a bit each */
+    uint32_t parities;    /* of stages' turns, a bit each */
+    int32_t taken;        /* the residual's next box, where it lies */
+    uint32_t beside_turn; /* and the parity of its turn */
+    int32_t known;        /* columns of tiles, or rows, whose numbers `vector` has */
     alignas(16) float sum[MI][NI / 2], row_sum[SLABS_A + SLABS_A % 2][2];
 
     CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room, int32_t wave) : p(args), m(room)
@@ -215,7 +239,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         first = wave % 4 == 0;
         part = turns(p) ? 0 : group;
         filled = stage = 0;
-        parities = 0;
+        parities = beside_turn = 0;
+        taken = 0;
+        known = -1;
         const int32_t row = turned_strip() ? lane() / 16 * 8 + lane() % 8 : wave % 4 * 16 + lane() % 16;
         spot = ckci_k_spot<128>(row, turned_strip() ? wave % 4 * 2 + lane() / 8 % 2 : lane() / 16);
     }
@@ -398,7 +424,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return KIND == CKCI_K_TMA_BACK && p.conv.o.across != 0;
     }
 
-    /* What D tensors of one number a channel add to a group's columns, or rows, to LDS. */
+    /* What D tensors of one number a channel make of a group's columns, or rows, to LDS. */
     CKCI_K_MEMBER void prepare(const ckci_k_tma_pieces &s)
     {
         if constexpr (!WEIGHT) {
@@ -407,20 +433,34 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 return;
             }
             const int32_t count = across() ? +ROWS : BN, first = across() ? row_of(s, 0, 0) : s.column * BN;
+            if (first == known) {
+                return;
+            }
+            known = first;
             const int32_t all = across() ? p.conv.rows : p.conv.columns;
             CKCI_K_UNROLL(1)
             for (int32_t i = (int32_t)threadIdx.x % 128; i < count; i += 128) {
                 const int64_t channel = (int64_t)first + i;
-                float shift = 0;
+                float shift = 0, factor = o.alpha;
                 CKCI_K_UNROLL(1)
                 for (int32_t d = 0; d < o.adds && channel < all; d++) {
                     float more = 0;
                     const ckci_gpu_extra &v = o.d[d];
+                    if (v.line != CKCI_LINE_CHANNELS) {
+                        continue;
+                    }
                     const int64_t step = across() ? v.stride[5] : v.stride[2];
                     ckci_k_load_number(v.dtype, v.p + channel * step * ckci_k_size(v.dtype), more);
-                    shift = fmaf(o.beta, more, shift);
+                    if (EACH == 2 && v.role == CKCI_EXTRA_MULTIPLY) {
+                        factor *= more;
+                    } else {
+                        shift = fmaf(o.beta, more, shift);
+                    }
                 }
-                m.vector[group * ADDED + i] = shift;
+                m.vector[(group * ADDED + i) * EACH] = shift;
+                if constexpr (EACH == 2) {
+                    m.vector[(group * ADDED + i) * EACH + 1] = factor;
+                }
             }
         }
     }
@@ -441,15 +481,48 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     };
 
-    /* Where a group's j-th 64 columns (TURNED: rows) and i-th 64 rows are, among rows and 64s of columns. */
+    /* Where the j-th 64 columns (TURNED: rows) and i-th 64 rows of a part of a tile are, among rows and 64s
+       of columns; of the group's own. */
+    static CKCI_K_MEMBER int32_t row_at(const ckci_k_tma_pieces &s, int32_t part, int32_t i, int32_t j)
+    {
+        return s.row * rows(s.p) + (TURNED ? part * SLABS + j : APART ? 0 : part * MI + i) * 64;
+    }
+
+    static CKCI_K_MEMBER int32_t column_at(const ckci_k_tma_pieces &s, int32_t part, int32_t j)
+    {
+        return s.column * SLABS_B + (TURNED ? 0 : APART ? part * SLABS + j : j);
+    }
+
     CKCI_K_MEMBER int32_t row_of(const ckci_k_tma_pieces &s, int32_t i, int32_t j) const
     {
-        return s.row * rows(p) + (TURNED ? part * SLABS + j : APART ? 0 : part * MI + i) * 64;
+        return row_at(s, part, i, j);
     }
 
     CKCI_K_MEMBER int32_t column_of(const ckci_k_tma_pieces &s, int32_t j) const
     {
-        return s.column * SLABS_B + (TURNED ? 0 : APART ? part * SLABS + j : j);
+        return column_at(s, part, j);
+    }
+
+    /* Where the TMA has a box of what is written. */
+    static CKCI_K_MEMBER ckci_k_corner corner_of(const ckci_k_tma_pieces &s, const columns &b, int32_t row)
+    {
+        const int32_t second = WEIGHT && s.p.taps > 1                      ? b.tap
+                               : KIND == CKCI_K_TMA_BACK && s.p.images > 1 ? s.image
+                                                                           : row;
+        return {b.first, second, row, 0, 0, 0, 0, 0};
+    }
+
+    /* The same in planes. */
+    static CKCI_K_MEMBER ckci_k_corner plane_of(const ckci_gpu_tma &p, const columns &b, int32_t row)
+    {
+        const int32_t image = ckci_k_divide(row, p.by_plane);
+        return {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
+    }
+
+    /* A box of the residual in LDS, behind the stages. */
+    static CKCI_K_MEMBER unsigned char *beside(const ckci_gpu_tma &p, lds &m, int32_t group, int32_t place)
+    {
+        return m.stages + p.beside_at + (group * CKCI_TMA_BESIDE + place) * CKCI_TMA_BOX_BYTES;
     }
 
     /* Sums as f32 to [part][image][row][column]; more: added to what is there. Four lanes fill a sector. */
@@ -511,35 +584,125 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 #endif
     }
 
+    static CKCI_K_MEMBER void get_blocks(const unsigned char *from, uint32_t (&two)[4], bool turn)
+    {
+#if defined(CKCI_SIMULATOR)
+        if (turn) {
+            sim_ldmatrix_x4_trans(two, from);
+        } else {
+            sim_ldmatrix_x4(two, from);
+        }
+#else
+#define CKCI_K_GET(TURN)                                                                                     \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4" TURN ".shared.b16 {%0, %1, %2, %3}, [%4];"                  \
+                 : "=r"(two[0]), "=r"(two[1]), "=r"(two[2]), "=r"(two[3])                                    \
+                 : "r"(ckci_k_lds_address(from))                                                             \
+                 : "memory")
+        if (turn) {
+            CKCI_K_GET(".trans");
+        } else {
+            CKCI_K_GET("");
+        }
+#undef CKCI_K_GET
+#endif
+    }
+
     /* Are rows of strips channels of planes, and not positions? */
     CKCI_K_MEMBER bool planes() const
     {
         return !WEIGHT && p.plane > 0;
     }
 
-    /* 64 x 64 sums, rounded, to the group's strip. LINEAR: alpha * sum + shift, between low and high; shifts
-       lie along the instruction's columns, or its rows. */
+    /* factor * sum + shift of two neighbouring columns of the instruction. `more`: theirs, or (not along
+       them) what both have. */
+    static CKCI_K_MEMBER void scale(const ckci_gpu_target &o, float (&x)[32], int at, const float *more,
+                                    bool along)
+    {
+        if constexpr (EACH == 1) {
+            x[at] = fmaf(o.alpha, x[at], more[0]);
+            x[at + 1] = fmaf(o.alpha, x[at + 1], more[along]);
+        } else {
+            ckci_k_uint4 v;
+            if (along) {
+                v = *(const ckci_k_uint4 *)more;
+            } else {
+                const ckci_k_uint2 both = *(const ckci_k_uint2 *)more;
+                v = {both.x, both.y, both.x, both.y};
+            }
+            x[at] = fmaf(ckci_k_float(v.y), x[at], ckci_k_float(v.x));
+            x[at + 1] = fmaf(ckci_k_float(v.w), x[at + 1], ckci_k_float(v.z));
+        }
+    }
+
+    /* From a strip's begin, a thread's eight numbers of the q-th 16 of the instruction's columns. */
+    CKCI_K_MEMBER int32_t spot_of(int q, bool turn) const
+    {
+        return turn ? spot + q * 16 * 128 : spot ^ q * 32;
+    }
+
+    /* The residual's next box comes to sums. */
+    CKCI_K_MEMBER void add_beside(float (&x)[32], bool turn)
+    {
+        const ckci_gpu_target &o = p.conv.o;
+        const unsigned char *box = beside(p, m, group, taken);
+        uint32_t more[4][4];
+        ckci_k_turns_await(&m.come[group][taken], beside_turn);
+        CKCI_K_UNROLL(4)
+        for (int q = 0; q < 4; q++) {
+            get_blocks(box + spot_of(q, turn), more[q], turn);
+        }
+        ckci_k_wave_barrier();
+        if (lane() == 0) {
+            ckci_k_turns_arrive(&m.left[group][taken]);
+        }
+        taken ^= 1;
+        beside_turn ^= taken == 0;
+        const bool bf16 = CKCI_K_BF16(o.t.dtype != CKCONV_F16);
+        CKCI_K_UNROLL(4)
+        for (int q = 0; q < 4; q++) {
+            float d[8];
+            ckci_k_widen_line(bf16, more[q], d);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                x[q * 8 + i] = fmaf(o.beta, d[i], x[q * 8 + i]);
+            }
+        }
+    }
+
+    /* 64 x 64 sums, rounded, to the group's strip. LINEAR: factor * sum + shift, and the residual if there is
+       one, between low and high; `shift`: those lie along the instruction's columns, or its rows. */
     template <int LINEAR> CKCI_K_MEMBER void round(const float *d, const float *shift)
     {
         const ckci_gpu_target &o = p.conv.o;
         const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
         const bool along = across() == (TURNED != 0), turn = turned_strip();
+        float x[32];
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < 32; i++) {
+            x[i] = d[i];
+        }
+        if constexpr (LINEAR) {
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < 16; i++) {
+                scale(o, x, 2 * i,
+                      shift +
+                          EACH * (along ? i / 2 * 8 + lane() % 4 * 2 : wave * 16 + i % 2 * 8 + lane() / 4),
+                      along);
+            }
+            if (p.beside) {
+                add_beside(x, turn);
+            }
+            ckci_k_limit_line(o, x);
+        }
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) { /* 16 of the instruction's columns each */
             uint32_t two[4];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
-                float x[2] = {d[q * 8 + i * 2], d[q * 8 + i * 2 + 1]};
-                if constexpr (LINEAR) {
-                    const float *more = shift + (along ? q * 16 + i / 2 * 8 + lane() % 4 * 2
-                                                       : wave * 16 + i % 2 * 8 + lane() / 4);
-                    x[0] = fmaf(o.alpha, x[0], more[0]);
-                    x[1] = fmaf(o.alpha, x[1], more[along]);
-                    ckci_k_limit(o, x);
-                }
-                two[i] = ckci_k_two(o.t.dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
+                two[i] =
+                    ckci_k_two(o.t.dtype, ckci_k_bits(x[q * 8 + i * 2]), ckci_k_bits(x[q * 8 + i * 2 + 1]));
             }
-            put_blocks(m.strip[group][filled] + (turn ? spot + q * 16 * 128 : spot ^ q * 32), two, turn);
+            put_blocks(m.strip[group][filled] + spot_of(q, turn), two, turn);
         }
     }
 
@@ -588,7 +751,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             image = ckci_k_divide(row, p.by_plane);
             const int32_t past = (image + 1) * p.plane;
             const bool inside = row + CKCI_TMA_BOX <= past || past == p.conv.rows;
-            const ckci_k_corner at = {row - image * p.plane, image, b.first, 0, 0, 0, 0, 0};
+            const ckci_k_corner at = plane_of(p, b, row);
             by_one([&]() {
                 if (inside) {
                     ckci_k_box_store(p, m.strip[group][filled], at);
@@ -622,10 +785,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (WEIGHT || o.form == CKCI_FORM_STORE) {
             round<0>(d, nullptr);
         } else {
-            round<1>(d, m.vector + group * ADDED +
-                            (across() ? row - row_of(s, 0, 0)
-                             : TURNED ? 0
-                                      : j * CKCI_TMA_BOX));
+            round<1>(d, m.vector + EACH * (group * ADDED + (across() ? row - row_of(s, 0, 0)
+                                                            : TURNED ? 0
+                                                                     : j * CKCI_TMA_BOX)));
         }
         ckci_k_proxy_fence();
         ckci_k_meet<128>(1 + group);
@@ -634,10 +796,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
         } else {
-            const int32_t second = WEIGHT && p.taps > 1                      ? b.tap
-                                   : KIND == CKCI_K_TMA_BACK && p.images > 1 ? s.image
-                                                                             : row;
-            const ckci_k_corner at = {b.first, second, row, 0, 0, 0, 0, 0};
+            const ckci_k_corner at = corner_of(s, b, row);
             by_one([&]() {
                 ckci_k_box_store(p, m.strip[group][filled], at);
                 ckci_k_boxes_sent();

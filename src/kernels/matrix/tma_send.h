@@ -84,6 +84,134 @@ struct ckci_k_tma_pieces {
     }
 };
 
+/* The residual's boxes of a block's tiles, behind the steps of each: in the order in which groups store what
+   is written, as far ahead as LDS has room. The TMA brings them, or the wave copies those of planes that do
+   not lie in one image, or not at 16 bytes. */
+template <class TILES> struct ckci_k_tma_beside {
+    typedef typename TILES::columns columns;
+
+    const ckci_gpu_tma &p;
+    typename TILES::lds &m;
+    uint32_t place, parity; /* of the next box, a bit for each group */
+    uint64_t *late;         /* a box whose copies have yet to come */
+
+    CKCI_K_MEMBER ckci_k_tma_beside(const ckci_gpu_tma &args, typename TILES::lds &room)
+        : p(args), m(room), place(0), parity(3), late(nullptr)
+    {
+    }
+
+    /* Barriers, before the block meets; `left` lies behind `come`. */
+    CKCI_K_MEMBER void begin() const
+    {
+        const int32_t i = TILES::lane();
+        if (i < 4 * CKCI_TMA_BESIDE) {
+            ckci_k_turns_begin(&m.come[0][0] + i, i < 2 * CKCI_TMA_BESIDE ? 1 : 4);
+            ckci_k_turns_begun();
+        }
+    }
+
+    /* Those of a piece; in turns, `group` has the tile. */
+    CKCI_K_MEMBER void send(const ckci_k_tma_pieces &s, int32_t group)
+    {
+        CKCI_K_UNROLL(1)
+        for (int32_t box = 0; box < TILES::MI * TILES::SLABS && !s.late(); box++) {
+            CKCI_K_UNROLL(1)
+            for (int32_t g = 0; g < 2; g++) {
+                const int32_t part = p.turns ? 0 : g, at = place >> g & 1;
+                const columns b(p, TILES::column_at(s, part, box / TILES::MI));
+                const int32_t row = TILES::row_at(s, part, box % TILES::MI, box / TILES::MI);
+                if ((!p.turns || g == group) && b.count > 0 && row < p.conv.rows) {
+                    if (box >= CKCI_TMA_BESIDE) { /* who leaves a place may wait for what is late */
+                        say<0>();
+                    }
+                    ckci_k_turns_await(&m.left[g][at], parity >> g & 1);
+                    bring(s, b, row, TILES::beside(p, m, g, at), &m.come[g][at]);
+                    place ^= 1u << g;
+                    parity ^= (uint32_t)at << g;
+                }
+            }
+        }
+        say<0>();
+    }
+
+    CKCI_K_MEMBER void bring(const ckci_k_tma_pieces &s, const columns &b, int32_t row, unsigned char *to,
+                             uint64_t *come)
+    {
+        const int32_t image = p.plane ? ckci_k_divide(row, p.by_plane) : 0, past = (image + 1) * p.plane;
+        if (p.box[3].rank > 0 && (!p.plane || row + CKCI_TMA_BOX <= past || past == p.conv.rows)) {
+            if (ckci_k_elect()) {
+                load(to, come, p.plane ? TILES::plane_of(p, b, row) : TILES::corner_of(s, b, row));
+            }
+            return;
+        }
+        if (p.box[3].rank > 0) {
+            copy<8>(s, b, row, to);
+        } else if (p.box[3].rows == 4) {
+            copy<4>(s, b, row, to);
+        } else if (p.box[3].rows == 2) {
+            copy<2>(s, b, row, to);
+        } else {
+            copy<1>(s, b, row, to);
+        }
+        ckci_k_copies_end();
+        say<1>();
+        late = come;
+    }
+
+    CKCI_K_MEMBER void load(unsigned char *to, uint64_t *come, const ckci_k_corner &at) const
+    {
+        ckci_k_turns_expect(come, CKCI_TMA_BOX_BYTES);
+        if (p.box[3].rank == 2) {
+            ckci_k_box_load<2>(p, 3, to, come, at);
+        } else {
+            ckci_k_box_load<3>(p, 3, to, come, at);
+        }
+    }
+
+    /* Channels of 64 positions, P positions at a time, of which planes have a multiple; zeros where there are
+       none. Rows are positions, or, of products for each image, channels. */
+    template <int P>
+    CKCI_K_MEMBER void copy(const ckci_k_tma_pieces &s, const columns &b, int32_t row,
+                            unsigned char *to) const
+    {
+        enum { EACH = CKCI_TMA_BOX / P };
+        const ckci_gpu_box &o = p.box[3];
+        const bool across = !p.plane;
+        const int32_t position0 = across ? b.first : row, channel0 = across ? row : b.first;
+        const int32_t positions = across ? p.conv.columns : p.conv.rows,
+                      channels = across ? p.conv.rows - row : b.count;
+        CKCI_K_UNROLL(1)
+        for (int32_t i = TILES::lane(); i < CKCI_TMA_BOX * EACH; i += 32) {
+            const int32_t r = i / EACH, first = i % EACH * P, position = position0 + first;
+            const int32_t image = across ? s.image : ckci_k_divide(position, p.by_plane);
+            const bool some = r < channels && position < positions;
+            const unsigned char *from =
+                o.p + (some ? CKCI_K_HALF * (image * o.stride[1] + (channel0 + r) * o.stride[2] + position -
+                                             (across ? 0 : image * p.plane))
+                            : 0);
+            unsigned char *at = to + ckci_k_spot<128>(r, first / 8) + first % 8 * CKCI_K_HALF;
+            if constexpr (P == 1) {
+                *(uint16_t *)at = some ? *(const uint16_t *)from : (uint16_t)0;
+            } else {
+                ckci_k_copy_async<CKCI_K_HALF * P>(at, from, some);
+            }
+        }
+    }
+
+    /* All but the last COUNT boxes that were copied have come. */
+    template <int COUNT> CKCI_K_MEMBER void say()
+    {
+        if (late) {
+            ckci_k_copies_wait<COUNT>();
+            ckci_k_wave_barrier();
+            if (TILES::lane() == 0) {
+                ckci_k_turns_arrive(late);
+            }
+            late = nullptr;
+        }
+    }
+};
+
 /* What one of four waves sends of an operand: every other box. Nothing here depends on a wave's lane, so
    that compilers compute it once for all; KIND_OF: of its boxes. A step has few instructions: a tile's
    products would wait for many. Boxes of a step's taps, then of the next step's, go through the reduction

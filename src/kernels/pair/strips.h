@@ -305,14 +305,15 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
         }
     };
 
-    /* Eight columns of a position, in LDS, through the epilogue: four at a time, or (curves; D tensors that
-       lie otherwise) one by one, as a thread holds three rows of inputs meanwhile. */
+    /* Eight columns of a position, in LDS, through the epilogue: four at a time, or (curves, factors; D
+       tensors that lie otherwise) one by one, as a thread holds three rows of inputs meanwhile. */
     static CKCI_K_MEMBER void write_row(const ckci_gpu_conv &p, float *v, int32_t channel, int32_t n,
                                         int32_t z, int32_t y, int32_t x)
     {
         const ckci_gpu_target &o = p.o;
         const ckci_tensor &t = o.t;
-        if (!p.o_vec || (o.form != CKCI_FORM_STORE && o.form != CKCI_FORM_LINEAR)) {
+        const bool factors = o.adds > 0 && o.d[0].role == CKCI_EXTRA_MULTIPLY;
+        if (!p.o_vec || factors || (o.form != CKCI_FORM_STORE && o.form != CKCI_FORM_LINEAR)) {
             CKCI_K_UNROLL(1)
             for (int i = 0; i < 8 && channel + i < p.columns; i++) {
                 ckci_k_write<float, ckci_k_line_ops<float>::OPS>(o, v[i], 0, n, channel + i, z, y, x);
@@ -325,7 +326,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
         CKCI_K_UNROLL(1)
         for (int i = 0; i < 8 && o.form != CKCI_FORM_STORE; i += 4) {
             float some[4] = {v[i], v[i + 1], v[i + 2], v[i + 3]};
-            ckci_k_epilogue<4, false>(o, some, to + i * size, channel + i);
+            ckci_k_epilogue<4, false, false>(o, some, to + i * size, channel + i);
             CKCI_K_UNROLL(4)
             for (int j = 0; j < 4; j++) {
                 v[i + j] = some[j];
