@@ -20754,7 +20754,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         if (k->o.residual > 0) {
             t->box[3] = t->box[2];
             t->box[3].p = k->o.d[k->o.residual - 1].p;
-            good = good && (t->box[2].rank > 0 || m->plane || k->o.across) && !m->copied;
+            /* planes of twos or ones have too many pieces (H200, 7 x 7: twice as slow as other tiles) */
+            good = good && (t->box[2].rank > 0 || ((m->plane || k->o.across) && t->box[2].rows == 4)) &&
+                   !m->copied;
             t->beside = 1;
         }
     } else if (weight && !m->fold) {
@@ -20765,7 +20767,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             err, CKCONV_ERR_UNSUPPORTED,
             "the TMA takes one group, channels last in multiples of 8 (or 1x1 layers, channels first, "
             "positions in multiples of 8), positions at even distances, strides of 1 in bwd_data, and of "
-            "epilogues numbers for each channel, a residual and bounds");
+            "epilogues numbers for each channel, a residual (not in odd planes) and bounds");
     }
     /* rows along the reduction, where operands lie across it */
     t->rows = m->turns ? m->tile->rows / 2 : m->tile->rows;
@@ -26781,6 +26783,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_TMA_VOXEL_NS
 #undef CKCI_TMA_STAGES
 #undef CKCI_TMA_DONE
+#undef CKCI_TMA_FACTORS
 #undef CKCI_TMA_SLOT
 #undef CKCI_TMA_TILES
 #undef CKCI_TMA_WEIGHT_TILES

@@ -10095,15 +10095,7 @@ template <class TILES> struct ckci_k_tma_beside {
             }
             return;
         }
-        if (p.box[3].rank > 0) {
-            copy<8>(s, b, row, to);
-        } else if (p.box[3].rows == 4) {
-            copy<4>(s, b, row, to);
-        } else if (p.box[3].rows == 2) {
-            copy<2>(s, b, row, to);
-        } else {
-            copy<1>(s, b, row, to);
-        }
+        copy(s, b, row, to);
         ckci_k_copies_end();
         say<1>();
         late = come;
@@ -10119,13 +10111,12 @@ template <class TILES> struct ckci_k_tma_beside {
         }
     }
 
-    /* Channels of 64 positions, P positions at a time, of which planes have a multiple; zeros where there are
-       none. Rows are positions, or, of products for each image, channels. */
-    template <int P>
+    /* Channels of 64 positions, four at a time, of which planes have a multiple; zeros where there are none.
+       Rows are positions, or, of products for each image, channels. */
     CKCI_K_MEMBER void copy(const ckci_k_tma_pieces &s, const columns &b, int32_t row,
                             unsigned char *to) const
     {
-        enum { EACH = CKCI_TMA_BOX / P };
+        enum { P = 4, EACH = CKCI_TMA_BOX / P };
         const ckci_gpu_box &o = p.box[3];
         const bool across = !p.plane;
         const int32_t position0 = across ? b.first : row, channel0 = across ? row : b.first;
@@ -10141,11 +10132,7 @@ template <class TILES> struct ckci_k_tma_beside {
                                              (across ? 0 : image * p.plane))
                             : 0);
             unsigned char *at = to + ckci_k_spot<128>(r, first / 8) + first % 8 * CKCI_K_HALF;
-            if constexpr (P == 1) {
-                *(uint16_t *)at = some ? *(const uint16_t *)from : (uint16_t)0;
-            } else {
-                ckci_k_copy_async<CKCI_K_HALF * P>(at, from, some);
-            }
+            ckci_k_copy_async<CKCI_K_HALF * P>(at, from, some);
         }
     }
 

@@ -26,7 +26,7 @@ template <int OPS, class T> static T device(const ckconv_element_op &op, T x, co
     o.num_d = num_d;
     ckci_set_form(&o);
     for (int i = 0; i < num_d; i++) {
-        ckci_k_extra<OPS>(o.d[i].how, (T)d[i], x, kept);
+        ckci_k_extra(o.d[i].how, (T)d[i], x, kept);
     }
     return ckci_k_element<OPS>(op, x, kept);
 }
