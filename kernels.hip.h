@@ -1976,7 +1976,7 @@ CKCI_K_FN void ckci_k_add_channels(const ckci_gpu_target &o, float *to, int32_t 
     }
 }
 
-/* The closed form of N sums where o.residual is not negative, but for its limits. shift: theirs of
+/* The closed form of N sums where o.residual is not ANY, but for its limits and factors. shift: theirs of
    ckci_k_add_channels. */
 template <int N> CKCI_K_FN void ckci_k_linear(const ckci_gpu_target &o, float (&x)[N], const float *shift)
 {
@@ -8009,8 +8009,8 @@ template <int ASYNC> struct ckci_k_near_lds {
     alignas(128) unsigned char stage[STAGES * BYTES];
     union {
         ckci_k_near_spot pixel[ASYNC ? 1 : CKCI_NEAR_AMD_PIXELS]; /* of which threads copy eight channels */
-        float numbers
-            [2][64]; /* NVIDIA: what D tensors of one number a channel add to sums, and multiply them with */
+        /* NVIDIA: what D tensors of one number a channel add to sums, and multiply them with. */
+        float numbers[2][64];
     };
     ckci_k_near_spot position[ASYNC ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS];
 };
@@ -8923,9 +8923,9 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         }
     }
 
-    /* What is known of the epilogue where sums go to memory: nothing, that there is none, that it is linear
-       and a residual, if there is one, has come with the pixels (NVIDIA: such tiles go on as fast as plain
-       ones). */
+    /* What is known of the epilogue where sums go to memory: nothing, that there is none, that it is linear,
+       with factors or without, and a residual, if there is one, has come with the pixels (NVIDIA: such tiles
+       go on as fast as plain ones). */
     enum { ANY, PLAIN, LINEAR };
 
     static CKCI_K_MEMBER bool linear(const ckci_gpu_conv &p)
@@ -10498,7 +10498,8 @@ template <class TILES> struct ckci_k_tma_copier {
   across them. Boxes without any column that exists are not sent for. bwd_weight: rows are output channels,
   columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the tile's rows
   as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns would wait
-  for LDS.
+  for LDS. A residual's boxes of 64 x 64 come into LDS where the last stage would be: one of the waves that
+  send brings a tile's behind its steps, in the order in which groups store what they are added to.
 
   1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
   channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
@@ -10544,8 +10545,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         /* What a stage is to hold has come, [1]: for the second group alone; the waves that multiply it are
            done with it. */
         uint64_t full[2][CKCI_TMA_MOST], empty[CKCI_TMA_MOST];
-        uint64_t come[2][CKCI_TMA_BESIDE],
-            left[2][CKCI_TMA_BESIDE]; /* the same of the residual's boxes, [group] */
+        /* The same of the residual's boxes, [group]. */
+        uint64_t come[2][CKCI_TMA_BESIDE], left[2][CKCI_TMA_BESIDE];
     };
 
     /* Rows of a tile, steps that LDS holds, and do groups take turns? In bwd_weight none do. */

@@ -1332,6 +1332,22 @@ static const block_case share_cases[] = {
     {1, 1, 2, 1800, 72, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
 };
 
+/* Planes of channels with a gap behind each, so that they begin at 16 bytes whatever their size. */
+static void set_plane_gaps(ckconv_conv_desc *d, int which)
+{
+    ckconv_tensor *t = which == NAIVE_IN ? &d->in : &d->out;
+    int64_t length[6], plane = 1;
+    naive_lengths(d, which, length);
+    t->layout = CKCONV_STRIDED;
+    for (int i = (int)d->ndim - 1; i >= 0; i--) {
+        t->stride[3 + i] = plane;
+        plane *= length[3 + i];
+    }
+    t->stride[2] = (plane + 7) / 8 * 8;
+    t->stride[0] = t->stride[2] * length[2];
+    t->stride[1] = t->stride[0] * length[0];
+}
+
 static void part_shares(void)
 {
     const int count = (int)(sizeof share_cases / sizeof share_cases[0]);
@@ -1360,6 +1376,9 @@ static void part_shares(void)
         if (first) {
             set_layout(&d, NAIVE_IN, CKCONV_NGCHW, &r);
             set_layout(&d, NAIVE_OUT, CKCONV_NGCHW, &r);
+        }
+        if (first && !images && op != CKCONV_BWD_WEIGHT && i % 2) {
+            set_plane_gaps(&d, naive_written(op));
         }
         set_elements(&d, op, element && !beside ? 2 : 0, &r);
         if (beside) {

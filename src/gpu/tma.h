@@ -153,7 +153,8 @@ CKCI_FN int ckci_tma_written(const ckci_gpu_conv *k, int64_t positions, ckci_gpu
 CKCI_FN void ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box *b)
 {
     const ckci_tensor *t = &k->o.t;
-    if (!(ckci_tma_base(t->p, plane, b) && ckci_tma_dimension(t->len[1], t->stride[1], b) &&
+    const int eights = plane % 8 == 0 || t->len[1] == 1; /* where boxes leave an image */
+    if (!(eights && ckci_tma_base(t->p, plane, b) && ckci_tma_dimension(t->len[1], t->stride[1], b) &&
           ckci_tma_dimension(k->columns, t->stride[2], b))) {
         memset(b, 0, sizeof *b);
         b->p = t->p;
@@ -216,9 +217,10 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         if (k->o.residual > 0) {
             t->box[3] = t->box[2];
             t->box[3].p = k->o.d[k->o.residual - 1].p;
-            /* planes of twos or ones have too many pieces (H200, 7 x 7: twice as slow as other tiles) */
-            good = good && (t->box[2].rank > 0 || ((m->plane || k->o.across) && t->box[2].rows == 4)) &&
-                   !m->copied;
+            /* a stage has room for its boxes; planes of twos or ones have too many pieces (H200, 7 x 7: twice
+               as slow as other tiles) */
+            good = good && m->tile->rows + m->tile->columns >= 256 + 128 * m->turns &&
+                   (t->box[2].rank > 0 || ((m->plane || k->o.across) && t->box[2].rows == 4)) && !m->copied;
             t->beside = 1;
         }
     } else if (weight && !m->fold) {

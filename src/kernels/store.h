@@ -329,7 +329,7 @@ CKCI_K_FN void ckci_k_add_channels(const ckci_gpu_target &o, float *to, int32_t 
     }
 }
 
-/* The closed form of N sums where o.residual is not negative, but for its limits. shift: theirs of
+/* The closed form of N sums where o.residual is not ANY, but for its limits and factors. shift: theirs of
    ckci_k_add_channels. */
 template <int N> CKCI_K_FN void ckci_k_linear(const ckci_gpu_target &o, float (&x)[N], const float *shift)
 {

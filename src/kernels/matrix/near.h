@@ -311,8 +311,8 @@ template <int ASYNC> struct ckci_k_near_lds {
     alignas(128) unsigned char stage[STAGES * BYTES];
     union {
         ckci_k_near_spot pixel[ASYNC ? 1 : CKCI_NEAR_AMD_PIXELS]; /* of which threads copy eight channels */
-        float numbers
-            [2][64]; /* NVIDIA: what D tensors of one number a channel add to sums, and multiply them with */
+        /* NVIDIA: what D tensors of one number a channel add to sums, and multiply them with. */
+        float numbers[2][64];
     };
     ckci_k_near_spot position[ASYNC ? CKCI_NEAR_NVIDIA_POSITIONS : CKCI_NEAR_AMD_POSITIONS];
 };

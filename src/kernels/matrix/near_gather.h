@@ -545,9 +545,9 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
         }
     }
 
-    /* What is known of the epilogue where sums go to memory: nothing, that there is none, that it is linear
-       and a residual, if there is one, has come with the pixels (NVIDIA: such tiles go on as fast as plain
-       ones). */
+    /* What is known of the epilogue where sums go to memory: nothing, that there is none, that it is linear,
+       with factors or without, and a residual, if there is one, has come with the pixels (NVIDIA: such tiles
+       go on as fast as plain ones). */
     enum { ANY, PLAIN, LINEAR };
 
     static CKCI_K_MEMBER bool linear(const ckci_gpu_conv &p)

@@ -13,7 +13,8 @@
   across them. Boxes without any column that exists are not sent for. bwd_weight: rows are output channels,
   columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the tile's rows
   as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns would wait
-  for LDS.
+  for LDS. A residual's boxes of 64 x 64 come into LDS where the last stage would be: one of the waves that
+  send brings a tile's behind its steps, in the order in which groups store what they are added to.
 
   1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
   channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
@@ -63,8 +64,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         /* What a stage is to hold has come, [1]: for the second group alone; the waves that multiply it are
            done with it. */
         uint64_t full[2][CKCI_TMA_MOST], empty[CKCI_TMA_MOST];
-        uint64_t come[2][CKCI_TMA_BESIDE],
-            left[2][CKCI_TMA_BESIDE]; /* the same of the residual's boxes, [group] */
+        /* The same of the residual's boxes, [group]. */
+        uint64_t come[2][CKCI_TMA_BESIDE], left[2][CKCI_TMA_BESIDE];
     };
 
     /* Rows of a tile, steps that LDS holds, and do groups take turns? In bwd_weight none do. */
