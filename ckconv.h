@@ -3148,7 +3148,7 @@ enum { CKCI_NEAR_NVIDIA_LDS = 111104 }; /* of a block, both regions and tables *
 #define CKCI_TMA_FACTORS(COLUMNS) ((COLUMNS) <= 128)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
 enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
-enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192, CKCI_TMA_BESIDE = 2 };
+enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192, CKCI_TMA_RESIDUALS = 2 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -3221,7 +3221,8 @@ enum {
     CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
 };
 
-/* What an epilogue does with a number of a D tensor: keep it for the operation, and so on. */
+/* What an epilogue that is computed element by element does with a number of a D tensor; in any other form
+   those that do not MULTIPLY are added. */
 enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY };
 
 /* What D tensors are, where an epilogue is LINEAR without scale and shift. From 0 on: each has a number for
@@ -3233,8 +3234,7 @@ enum { CKCI_RESIDUAL_ANY = -1, CKCI_RESIDUAL_FACTORS = -2 };
 typedef struct ckci_gpu_extra {
     unsigned char *p;
     ckconv_dtype dtype;
-    int32_t line;      /* CKCI_LINE_ */
-    int32_t how, role; /* CKCI_EXTRA_: element by element; in any other form, where none is kept */
+    int32_t line, how; /* CKCI_LINE_, CKCI_EXTRA_ */
     int64_t stride[6];
 } ckci_gpu_extra;
 
@@ -3456,8 +3456,7 @@ typedef struct ckci_gpu_tma {
     int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
     int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
     int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
-    int32_t beside;       /* is there a residual? */
-    int32_t beside_at;    /* its boxes in LDS, CKCI_TMA_BESIDE of each group, as a stage would lie: bytes */
+    int32_t residual;     /* bytes from the stages to its boxes, CKCI_TMA_RESIDUALS of a group; 0: none */
     ckci_divisor by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
     /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
@@ -15317,17 +15316,7 @@ CKCI_FN int ckci_few(const ckconv_element_op *op)
 /* Does a D tensor multiply sums? */
 CKCI_FN int ckci_multiplies(const ckci_gpu_target *o)
 {
-    return o->adds > 0 && o->d[0].role == CKCI_EXTRA_MULTIPLY;
-}
-
-/* Are all of them added? */
-CKCI_FN int ckci_added(const ckci_gpu_target *o)
-{
-    int added = 1;
-    for (int32_t j = 0; j < o->adds; j++) {
-        added = added && o->d[j].role == CKCI_EXTRA_ADD;
-    }
-    return added;
+    return o->d[0].how == CKCI_EXTRA_MULTIPLY;
 }
 
 /* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it
@@ -15360,7 +15349,6 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
                           ? CKCI_EXTRA_ADD
                       : row->sum == CKCI_SUM_AFFINE ? CKCI_EXTRA_MULTIPLY
                                                     : CKCI_EXTRA_KEEP;
-        o->d[j].role = one ? CKCI_EXTRA_ADD : o->d[j].how;
     }
     int outputs = 0;
     o->residual = 0;
@@ -20381,8 +20369,8 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     const int64_t pitch = ckci_ceil_div(k->red, 64) * 128,
                   columns = ckci_max(ckci_ceil_div(k->columns, 32), 1) * 32,
                   steps = ckci_max(ckci_ceil_div(k->red, 32), 1);
-    if (k->o.form == CKCI_FORM_SINGLE || !ckci_added(&k->o) || k->o.scale || k->o.shift || steps > u.steps ||
-        ckci_saturating_mul(a->stride[2], 32 * u.steps) > INT32_MAX / 4) {
+    if (k->o.form == CKCI_FORM_SINGLE || ckci_multiplies(&k->o) || k->o.scale || k->o.shift ||
+        steps > u.steps || ckci_saturating_mul(a->stride[2], 32 * u.steps) > INT32_MAX / 4) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "pointwise takes up to %d channels of planes, and D tensors that are added, have one "
@@ -20454,7 +20442,7 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_points_fit(p, device, family, err));
     ckci_make_gpu_conv(p, k);
-    if (k->o.form == CKCI_FORM_SINGLE || !ckci_added(&k->o) || !ckci_aligned_columns(o, k->columns)) {
+    if (k->o.form == CKCI_FORM_SINGLE || ckci_multiplies(&k->o) || !ckci_aligned_columns(o, k->columns)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "pointwise stores eight channels together, and all D tensors are added, have one "
                          "number for each channel or lie as the output");
@@ -20714,6 +20702,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2], steps = ckci_tma_steps(c, k);
     const int64_t parts = ckci_max(m->cluster > 1 ? m->cluster : m->split, 1);
     const int64_t positions = weight ? c->n * c->output[0] * c->output[1] * c->output[2] : k->rows;
+    int residual = 0;
     int64_t pitch;
     if (m->l.grid == 0) {
         return CKCONV_OK;
@@ -20752,14 +20741,15 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         } else {
             good = good && ckci_tma_written(k, positions, &t->box[2]);
         }
-        if (k->o.residual > 0) {
+        residual = k->o.residual > 0;
+        if (residual) {
+            const int32_t rows = m->tile->rows / (m->turns ? 2 : 1), stage = (rows + m->tile->columns) * 128;
             t->box[3] = t->box[2];
             t->box[3].p = k->o.d[k->o.residual - 1].p;
-            /* a stage has room for its boxes; planes of twos or ones have too many pieces (H200, 7 x 7: twice
+            /* they lie where a stage would; planes of twos or ones have too many pieces (H200, 7 x 7: twice
                as slow as other tiles) */
-            good = good && m->tile->rows + m->tile->columns >= 256 + 128 * m->turns &&
-                   (t->box[2].rank > 0 || ((m->plane || k->o.across) && t->box[2].rows == 4)) && !m->copied;
-            t->beside = 1;
+            good = good && 2 * CKCI_TMA_RESIDUALS * CKCI_TMA_BOX_BYTES <= stage && !m->copied &&
+                   (t->box[2].rank > 0 || ((m->plane || k->o.across) && t->box[2].rows == 4));
         }
     } else if (weight && !m->fold) {
         good = good && ckci_weights_as_sums(&k->o.t) && k->o.form == CKCI_FORM_STORE;
@@ -20774,9 +20764,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     /* rows along the reduction, where operands lie across it */
     t->rows = m->turns ? m->tile->rows / 2 : m->tile->rows;
     t->stages = CKCI_TMA_STAGES(t->rows + m->tile->columns);
-    if (t->beside) {
+    if (residual) {
         t->stages--;
-        t->beside_at = t->stages * (t->rows + m->tile->columns) * 128;
+        t->residual = t->stages * (t->rows + m->tile->columns) * 128;
     }
     t->turns = m->turns;
     t->skip = (int32_t)(steps % t->stages);

@@ -1889,7 +1889,7 @@ CKCI_K_FN double ckci_k_between(double x, double low, double high)
 template <bool FACTORS, int N, class R>
 CKCI_K_FN void ckci_k_join(const ckci_gpu_extra &t, R beta, const R (&d)[N], R (&x)[N])
 {
-    if (FACTORS && t.role == CKCI_EXTRA_MULTIPLY) {
+    if (FACTORS && t.how == CKCI_EXTRA_MULTIPLY) {
         CKCI_K_UNROLL(32)
         for (int i = 0; i < N; i++) {
             x[i] *= d[i];
@@ -1963,7 +1963,7 @@ CKCI_K_FN void ckci_k_add_channels(const ckci_gpu_target &o, float *to, int32_t 
                 const int64_t at = (channel + i) * d.stride[o.across ? 5 : 2];
                 ckci_k_load_number(d.dtype, d.p + at * ckci_k_size(d.dtype), more);
             }
-            if (factor && d.role == CKCI_EXTRA_MULTIPLY) {
+            if (factor && d.how == CKCI_EXTRA_MULTIPLY) {
                 product *= more;
             } else {
                 sum = ckci_k_fma(o.beta, more, sum);
@@ -4918,6 +4918,54 @@ CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
 }
 #endif
 
+/* Blocks of 8 x 8 numbers of two bytes between LDS and sums, as pairs of them lie in registers; turn:
+   transposed on the way. */
+CKCI_K_FN void ckci_k_put_blocks(unsigned char *to, const uint32_t (&two)[4], bool turn)
+{
+#if defined(CKCI_SIMULATOR)
+    if (turn) {
+        sim_stmatrix_x4_trans(to, two);
+    } else {
+        sim_stmatrix_x4(to, two);
+    }
+#else
+#define CKCI_K_PUT(TURN)                                                                                     \
+    asm volatile("stmatrix.sync.aligned.m8n8.x4" TURN                                                        \
+                 ".shared.b16 [%0], {%1, %2, %3, %4};" ::"r"((uint32_t)__cvta_generic_to_shared(to)),        \
+                 "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])                                          \
+                 : "memory")
+    if (turn) {
+        CKCI_K_PUT(".trans");
+    } else {
+        CKCI_K_PUT("");
+    }
+#undef CKCI_K_PUT
+#endif
+}
+
+CKCI_K_FN void ckci_k_get_blocks(const unsigned char *from, uint32_t (&two)[4], bool turn)
+{
+#if defined(CKCI_SIMULATOR)
+    if (turn) {
+        sim_ldmatrix_x4_trans(two, from);
+    } else {
+        sim_ldmatrix_x4(two, from);
+    }
+#else
+#define CKCI_K_GET(TURN)                                                                                     \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4" TURN ".shared.b16 {%0, %1, %2, %3}, [%4];"                  \
+                 : "=r"(two[0]), "=r"(two[1]), "=r"(two[2]), "=r"(two[3])                                    \
+                 : "r"((uint32_t)__cvta_generic_to_shared(from))                                             \
+                 : "memory")
+    if (turn) {
+        CKCI_K_GET(".trans");
+    } else {
+        CKCI_K_GET("");
+    }
+#undef CKCI_K_GET
+#endif
+}
+
 /* The tile loop of ckci_k_fragments for such groups of waves. ACROSS: 0: none lies across, 2: the second
    does, 1 and 3: both; with 1 the instruction's rows are the tile's, with the others its columns. Loads are
    two steps ahead, with five tiles in LDS three; their tile is free once all have multiplied what it held and
@@ -5063,35 +5111,10 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* Blocks of 8 x 8 numbers of two bytes between LDS and sums, as pairs of them lie in registers. */
-    static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4])
-    {
-#if defined(CKCI_SIMULATOR)
-        sim_stmatrix_x4_trans(to, two);
-#else
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                         (uint32_t)__cvta_generic_to_shared(to)),
-                     "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
-                     : "memory");
-#endif
-    }
-
-    static CKCI_K_MEMBER void get_blocks(const unsigned char *from, uint32_t (&two)[4])
-    {
-#if defined(CKCI_SIMULATOR)
-        sim_ldmatrix_x4_trans(two, from);
-#else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(two[0]), "=r"(two[1]), "=r"(two[2]), "=r"(two[3])
-                     : "r"((uint32_t)__cvta_generic_to_shared(from))
-                     : "memory");
-#endif
-    }
-
     /* Can finish16 compute o's epilogue? */
     static CKCI_K_MEMBER bool takes(const ckci_gpu_target &o)
     {
-        const bool factors = o.adds > 0 && o.d[0].role == CKCI_EXTRA_MULTIPLY;
+        const bool factors = o.d[0].how == CKCI_EXTRA_MULTIPLY;
         bool good = o.form == CKCI_FORM_STORE ||
                     (o.form == CKCI_FORM_LINEAR && !o.scale && !o.shift &&
                      (!factors || (FACTORS && o.residual == CKCI_RESIDUAL_FACTORS && !o.across)));
@@ -5189,7 +5212,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         for (int j = 0; j < N / 8; j += 2) {
             uint32_t two[4];
             if constexpr (FORM == 2) {
-                get_blocks(to + j * 1024, two);
+                ckci_k_get_blocks(to + j * 1024, two, true);
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
@@ -5215,7 +5238,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                 }
                 two[i] = ckci_k_two(dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
             }
-            put_blocks(to + j * 1024, two);
+            ckci_k_put_blocks(to + j * 1024, two, true);
         }
     }
 
@@ -5295,7 +5318,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                                         ckci_k_bits(sum[4 * j + 2 * i + 1]));
                 }
                 if (j < N / 16 || !half) {
-                    put_blocks(at + j * 8 * LINE, two);
+                    ckci_k_put_blocks(at + j * 8 * LINE, two, true);
                 }
             }
         }
@@ -6184,7 +6207,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
                 const ckci_gpu_extra &v = p.o.d[d];
                 ckci_k_load_number(v.dtype, v.p + channel * v.stride[axis] * ckci_k_size(v.dtype), more);
             }
-            if (p.o.d[d].role == CKCI_EXTRA_MULTIPLY) {
+            if (p.o.d[d].how == CKCI_EXTRA_MULTIPLY) {
                 factor *= more;
             } else {
                 shift = fmaf(p.o.beta, more, shift);
@@ -10038,7 +10061,7 @@ struct ckci_k_tma_pieces {
 /* The residual's boxes of a block's tiles, behind the steps of each: in the order in which groups store what
    is written, as far ahead as LDS has room. The TMA brings them, or the wave copies those of planes that do
    not lie in one image, or not at 16 bytes. */
-template <class TILES> struct ckci_k_tma_beside {
+template <class TILES> struct ckci_k_tma_residual {
     typedef typename TILES::columns columns;
 
     const ckci_gpu_tma &p;
@@ -10046,7 +10069,7 @@ template <class TILES> struct ckci_k_tma_beside {
     uint32_t place, parity; /* of the next box, a bit for each group */
     uint64_t *late;         /* a box whose copies have yet to come */
 
-    CKCI_K_MEMBER ckci_k_tma_beside(const ckci_gpu_tma &args, typename TILES::lds &room)
+    CKCI_K_MEMBER ckci_k_tma_residual(const ckci_gpu_tma &args, typename TILES::lds &room)
         : p(args), m(room), place(0), parity(3), late(nullptr)
     {
     }
@@ -10055,8 +10078,8 @@ template <class TILES> struct ckci_k_tma_beside {
     CKCI_K_MEMBER void begin() const
     {
         const int32_t i = TILES::lane();
-        if (i < 4 * CKCI_TMA_BESIDE) {
-            ckci_k_turns_begin(&m.come[0][0] + i, i < 2 * CKCI_TMA_BESIDE ? 1 : 4);
+        if (i < 4 * CKCI_TMA_RESIDUALS) {
+            ckci_k_turns_begin(&m.come[0][0] + i, i < 2 * CKCI_TMA_RESIDUALS ? 1 : 4);
             ckci_k_turns_begun();
         }
     }
@@ -10072,11 +10095,11 @@ template <class TILES> struct ckci_k_tma_beside {
                 const columns b(p, TILES::column_at(s, part, box / TILES::MI));
                 const int32_t row = TILES::row_at(s, part, box % TILES::MI, box / TILES::MI);
                 if ((!p.turns || g == group) && b.count > 0 && row < p.conv.rows) {
-                    if (box >= CKCI_TMA_BESIDE) { /* who leaves a place may wait for what is late */
+                    if (box >= CKCI_TMA_RESIDUALS) { /* who leaves a place may wait for what is late */
                         say<0>();
                     }
                     ckci_k_turns_await(&m.left[g][at], parity >> g & 1);
-                    bring(s, b, row, TILES::beside(p, m, g, at), &m.come[g][at]);
+                    bring(s, b, row, TILES::residual_box(p, m, g, at), &m.come[g][at]);
                     place ^= 1u << g;
                     parity ^= (uint32_t)at << g;
                 }
@@ -10546,7 +10569,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
            done with it. */
         uint64_t full[2][CKCI_TMA_MOST], empty[CKCI_TMA_MOST];
         /* The same of the residual's boxes, [group]. */
-        uint64_t come[2][CKCI_TMA_BESIDE], left[2][CKCI_TMA_BESIDE];
+        uint64_t come[2][CKCI_TMA_RESIDUALS], left[2][CKCI_TMA_RESIDUALS];
     };
 
     /* Rows of a tile, steps that LDS holds, and do groups take turns? In bwd_weight none do. */
@@ -10577,17 +10600,17 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
     }
 
-    /* ---- Waves that send. The first boxes are known before barriers have begun. BESIDE: and boxes of the
+    /* ---- Waves that send. The first boxes are known before barriers have begun. RESIDUAL: and boxes of the
        residual, which has a loop of its own lest others take registers for it. */
-    template <int WHICH, int KIND_OF, bool BESIDE>
+    template <int WHICH, int KIND_OF, bool RESIDUAL>
     static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
         ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
-        ckci_k_tma_beside<ckci_k_tma_tiles> beside(p, m);
-        if constexpr (BESIDE) {
-            beside.begin();
+        ckci_k_tma_residual<ckci_k_tma_tiles> residual(p, m);
+        if constexpr (RESIDUAL) {
+            residual.begin();
         }
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
@@ -10608,8 +10631,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 stage = last ? 0 : stage;
                 parity ^= last;
             }
-            if constexpr (BESIDE) {
-                beside.send(piece, group);
+            if constexpr (RESIDUAL) {
+                residual.send(piece, group);
             }
             group ^= turns(p);
             some = piece.next();
@@ -10668,7 +10691,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             }
         }
         if constexpr (WHICH && !WEIGHT) {
-            if (half && p.beside) {
+            if (half && p.residual) {
                 if (kind == 2) {
                     send_kind<WHICH, 2, true>(p, m, half);
                 } else {
@@ -10709,10 +10732,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     int32_t filled; /* the strip that was filled last */
     int32_t spot;   /* in a strip, of a thread's eight numbers of 16 of the instruction's columns */
     int32_t stage;
-    uint32_t parities;    /* of stages' turns, a bit each */
-    int32_t taken;        /* the residual's next box, where it lies */
-    uint32_t beside_turn; /* and the parity of its turn */
-    int32_t known;        /* columns of tiles, or rows, whose numbers `vector` has */
+    uint32_t parities; /* of stages' turns, a bit each */
+    uint32_t taken;    /* boxes of the residual so far, modulo places and turns */
+    int32_t known;     /* columns of tiles, or rows, whose numbers `vector` has */
     alignas(16) float sum[MI][NI / 2], row_sum[SLABS_A + SLABS_A % 2][2];
 
     CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room, int32_t wave) : p(args), m(room)
@@ -10721,8 +10743,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         first = wave % 4 == 0;
         part = turns(p) ? 0 : group;
         filled = stage = 0;
-        parities = beside_turn = 0;
-        taken = 0;
+        parities = taken = 0;
         known = -1;
         const int32_t row = turned_strip() ? lane() / 16 * 8 + lane() % 8 : wave % 4 * 16 + lane() % 16;
         spot = ckci_k_spot<128>(row, turned_strip() ? wave % 4 * 2 + lane() / 8 % 2 : lane() / 16);
@@ -10933,7 +10954,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                     }
                     const int64_t step = across() ? v.stride[5] : v.stride[2];
                     ckci_k_load_number(v.dtype, v.p + channel * step * ckci_k_size(v.dtype), more);
-                    if (EACH == 2 && v.role == CKCI_EXTRA_MULTIPLY) {
+                    if (EACH == 2 && v.how == CKCI_EXTRA_MULTIPLY) {
                         factor *= more;
                     } else {
                         shift = fmaf(o.beta, more, shift);
@@ -11002,9 +11023,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* A box of the residual in LDS, behind the stages. */
-    static CKCI_K_MEMBER unsigned char *beside(const ckci_gpu_tma &p, lds &m, int32_t group, int32_t place)
+    static CKCI_K_MEMBER unsigned char *residual_box(const ckci_gpu_tma &p, lds &m, int32_t group,
+                                                     int32_t place)
     {
-        return m.stages + p.beside_at + (group * CKCI_TMA_BESIDE + place) * CKCI_TMA_BOX_BYTES;
+        return m.stages + p.residual + (group * CKCI_TMA_RESIDUALS + place) * CKCI_TMA_BOX_BYTES;
     }
 
     /* Sums as f32 to [part][image][row][column]; more: added to what is there. Four lanes fill a sector. */
@@ -11042,53 +11064,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* turn: rows of the strip are the instruction's columns. */
-    static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4], bool turn)
-    {
-#if defined(CKCI_SIMULATOR)
-        if (turn) {
-            sim_stmatrix_x4_trans(to, two);
-        } else {
-            sim_stmatrix_x4(to, two);
-        }
-#else
-#define CKCI_K_PUT(TURN)                                                                                     \
-    asm volatile("stmatrix.sync.aligned.m8n8.x4" TURN                                                        \
-                 ".shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),                        \
-                 "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])                                          \
-                 : "memory")
-        if (turn) {
-            CKCI_K_PUT(".trans");
-        } else {
-            CKCI_K_PUT("");
-        }
-#undef CKCI_K_PUT
-#endif
-    }
-
-    static CKCI_K_MEMBER void get_blocks(const unsigned char *from, uint32_t (&two)[4], bool turn)
-    {
-#if defined(CKCI_SIMULATOR)
-        if (turn) {
-            sim_ldmatrix_x4_trans(two, from);
-        } else {
-            sim_ldmatrix_x4(two, from);
-        }
-#else
-#define CKCI_K_GET(TURN)                                                                                     \
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4" TURN ".shared.b16 {%0, %1, %2, %3}, [%4];"                  \
-                 : "=r"(two[0]), "=r"(two[1]), "=r"(two[2]), "=r"(two[3])                                    \
-                 : "r"(ckci_k_lds_address(from))                                                             \
-                 : "memory")
-        if (turn) {
-            CKCI_K_GET(".trans");
-        } else {
-            CKCI_K_GET("");
-        }
-#undef CKCI_K_GET
-#endif
-    }
-
     /* Are rows of strips channels of planes, and not positions? */
     CKCI_K_MEMBER bool planes() const
     {
@@ -11123,31 +11098,24 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* The residual's next box comes to sums. */
-    CKCI_K_MEMBER void add_beside(float (&x)[32], bool turn)
+    CKCI_K_MEMBER void add_residual(float (&x)[32], bool turn)
     {
-        const ckci_gpu_target &o = p.conv.o;
-        const unsigned char *box = beside(p, m, group, taken);
+        const int32_t place = (int32_t)taken % CKCI_TMA_RESIDUALS;
+        const unsigned char *box = residual_box(p, m, group, place);
         uint32_t more[4][4];
-        ckci_k_turns_await(&m.come[group][taken], beside_turn);
+        ckci_k_turns_await(&m.come[group][place], taken / CKCI_TMA_RESIDUALS % 2);
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) {
-            get_blocks(box + spot_of(q, turn), more[q], turn);
+            ckci_k_get_blocks(box + spot_of(q, turn), more[q], turn);
         }
         ckci_k_wave_barrier();
         if (lane() == 0) {
-            ckci_k_turns_arrive(&m.left[group][taken]);
+            ckci_k_turns_arrive(&m.left[group][place]);
         }
-        taken ^= 1;
-        beside_turn ^= taken == 0;
-        const bool bf16 = CKCI_K_BF16(o.t.dtype != CKCONV_F16);
+        taken++;
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) {
-            float d[8];
-            ckci_k_widen_line(bf16, more[q], d);
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                x[q * 8 + i] = fmaf(o.beta, d[i], x[q * 8 + i]);
-            }
+            ckci_k_add_residual(p.conv.o, *(float(*)[8])(x + q * 8), p.conv.o.t.dtype, more[q]);
         }
     }
 
@@ -11171,8 +11139,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                           EACH * (along ? i / 2 * 8 + lane() % 4 * 2 : wave * 16 + i % 2 * 8 + lane() / 4),
                       along);
             }
-            if (p.beside) {
-                add_beside(x, turn);
+            if (p.residual) {
+                add_residual(x, turn);
             }
             ckci_k_limit_line(o, x);
         }
@@ -11184,7 +11152,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 two[i] =
                     ckci_k_two(o.t.dtype, ckci_k_bits(x[q * 8 + i * 2]), ckci_k_bits(x[q * 8 + i * 2 + 1]));
             }
-            put_blocks(m.strip[group][filled] + spot_of(q, turn), two, turn);
+            ckci_k_put_blocks(m.strip[group][filled] + spot_of(q, turn), two, turn);
         }
     }
 
@@ -14321,7 +14289,7 @@ template <class S> struct ckci_k_tile_sums {
                     if (output && good && place >= 0) {
                         ckci_k_load_line<4>(CKCONV_F32, from + place + 4 * column(j), more);
                     }
-                    const bool factor = t.role == CKCI_EXTRA_MULTIPLY;
+                    const bool factor = t.how == CKCI_EXTRA_MULTIPLY;
                     CKCI_K_UNROLL(4)
                     for (int k = 0; k < 4; k++) {
                         c[i][j + k] = factor ? c[i][j + k] * more[k] : fmaf(beta, more[k], c[i][j + k]);
@@ -16184,7 +16152,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
                     ckci_k_load_number(t.dtype, t.p + (channel + i) * t.stride[2] * size, d[i]);
                 }
             }
-            const bool factor = t.role == CKCI_EXTRA_MULTIPLY;
+            const bool factor = t.how == CKCI_EXTRA_MULTIPLY;
             CKCI_K_UNROLL(32)
             for (int i = 0; i < XO * V; i++) {
                 const T more = d[PLANES ? 0 : i % V];
@@ -20769,7 +20737,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
             const ckci_gpu_extra &t = o.d[j];
             float more;
             ckci_k_load_number(t.dtype, t.p + channel * t.stride[2] * (t.dtype == CKCONV_F32 ? 4 : 2), more);
-            if (t.role == CKCI_EXTRA_MULTIPLY) {
+            if (t.how == CKCI_EXTRA_MULTIPLY) {
                 factor *= more;
                 shift *= more;
             } else {
@@ -23047,7 +23015,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     {
         const ckci_gpu_target &o = p.o;
         const ckci_tensor &t = o.t;
-        const bool factors = o.adds > 0 && o.d[0].role == CKCI_EXTRA_MULTIPLY;
+        const bool factors = o.d[0].how == CKCI_EXTRA_MULTIPLY;
         if (!p.o_vec || factors || (o.form != CKCI_FORM_STORE && o.form != CKCI_FORM_LINEAR)) {
             CKCI_K_UNROLL(1)
             for (int i = 0; i < 8 && channel + i < p.columns; i++) {

@@ -52,7 +52,7 @@ enum { CKCI_NEAR_NVIDIA_LDS = 111104 }; /* of a block, both regions and tables *
 #define CKCI_TMA_FACTORS(COLUMNS) ((COLUMNS) <= 128)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
 enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
-enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192, CKCI_TMA_BESIDE = 2 };
+enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192, CKCI_TMA_RESIDUALS = 2 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -125,7 +125,8 @@ enum {
     CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
 };
 
-/* What an epilogue does with a number of a D tensor: keep it for the operation, and so on. */
+/* What an epilogue that is computed element by element does with a number of a D tensor; in any other form
+   those that do not MULTIPLY are added. */
 enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY };
 
 /* What D tensors are, where an epilogue is LINEAR without scale and shift. From 0 on: each has a number for
@@ -137,8 +138,7 @@ enum { CKCI_RESIDUAL_ANY = -1, CKCI_RESIDUAL_FACTORS = -2 };
 typedef struct ckci_gpu_extra {
     unsigned char *p;
     ckconv_dtype dtype;
-    int32_t line;      /* CKCI_LINE_ */
-    int32_t how, role; /* CKCI_EXTRA_: element by element; in any other form, where none is kept */
+    int32_t line, how; /* CKCI_LINE_, CKCI_EXTRA_ */
     int64_t stride[6];
 } ckci_gpu_extra;
 
@@ -360,8 +360,7 @@ typedef struct ckci_gpu_tma {
     int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
     int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
     int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
-    int32_t beside;       /* is there a residual? */
-    int32_t beside_at;    /* its boxes in LDS, CKCI_TMA_BESIDE of each group, as a stage would lie: bytes */
+    int32_t residual;     /* bytes from the stages to its boxes, CKCI_TMA_RESIDUALS of a group; 0: none */
     ckci_divisor by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
     /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE

@@ -207,17 +207,7 @@ CKCI_FN int ckci_few(const ckconv_element_op *op)
 /* Does a D tensor multiply sums? */
 CKCI_FN int ckci_multiplies(const ckci_gpu_target *o)
 {
-    return o->adds > 0 && o->d[0].role == CKCI_EXTRA_MULTIPLY;
-}
-
-/* Are all of them added? */
-CKCI_FN int ckci_added(const ckci_gpu_target *o)
-{
-    int added = 1;
-    for (int32_t j = 0; j < o->adds; j++) {
-        added = added && o->d[j].role == CKCI_EXTRA_ADD;
-    }
-    return added;
+    return o->d[0].how == CKCI_EXTRA_MULTIPLY;
 }
 
 /* The form of a target's epilogue, once all else in it is known. Rounding to a type (compute) is storing it
@@ -250,7 +240,6 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
                           ? CKCI_EXTRA_ADD
                       : row->sum == CKCI_SUM_AFFINE ? CKCI_EXTRA_MULTIPLY
                                                     : CKCI_EXTRA_KEEP;
-        o->d[j].role = one ? CKCI_EXTRA_ADD : o->d[j].how;
     }
     int outputs = 0;
     o->residual = 0;

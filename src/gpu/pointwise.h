@@ -146,8 +146,8 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     const int64_t pitch = ckci_ceil_div(k->red, 64) * 128,
                   columns = ckci_max(ckci_ceil_div(k->columns, 32), 1) * 32,
                   steps = ckci_max(ckci_ceil_div(k->red, 32), 1);
-    if (k->o.form == CKCI_FORM_SINGLE || !ckci_added(&k->o) || k->o.scale || k->o.shift || steps > u.steps ||
-        ckci_saturating_mul(a->stride[2], 32 * u.steps) > INT32_MAX / 4) {
+    if (k->o.form == CKCI_FORM_SINGLE || ckci_multiplies(&k->o) || k->o.scale || k->o.shift ||
+        steps > u.steps || ckci_saturating_mul(a->stride[2], 32 * u.steps) > INT32_MAX / 4) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "pointwise takes up to %d channels of planes, and D tensors that are added, have one "
@@ -219,7 +219,7 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_points_fit(p, device, family, err));
     ckci_make_gpu_conv(p, k);
-    if (k->o.form == CKCI_FORM_SINGLE || !ckci_added(&k->o) || !ckci_aligned_columns(o, k->columns)) {
+    if (k->o.form == CKCI_FORM_SINGLE || ckci_multiplies(&k->o) || !ckci_aligned_columns(o, k->columns)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "pointwise stores eight channels together, and all D tensors are added, have one "
                          "number for each channel or lie as the output");

@@ -176,6 +176,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2], steps = ckci_tma_steps(c, k);
     const int64_t parts = ckci_max(m->cluster > 1 ? m->cluster : m->split, 1);
     const int64_t positions = weight ? c->n * c->output[0] * c->output[1] * c->output[2] : k->rows;
+    int residual = 0;
     int64_t pitch;
     if (m->l.grid == 0) {
         return CKCONV_OK;
@@ -214,14 +215,15 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         } else {
             good = good && ckci_tma_written(k, positions, &t->box[2]);
         }
-        if (k->o.residual > 0) {
+        residual = k->o.residual > 0;
+        if (residual) {
+            const int32_t rows = m->tile->rows / (m->turns ? 2 : 1), stage = (rows + m->tile->columns) * 128;
             t->box[3] = t->box[2];
             t->box[3].p = k->o.d[k->o.residual - 1].p;
-            /* a stage has room for its boxes; planes of twos or ones have too many pieces (H200, 7 x 7: twice
+            /* they lie where a stage would; planes of twos or ones have too many pieces (H200, 7 x 7: twice
                as slow as other tiles) */
-            good = good && m->tile->rows + m->tile->columns >= 256 + 128 * m->turns &&
-                   (t->box[2].rank > 0 || ((m->plane || k->o.across) && t->box[2].rows == 4)) && !m->copied;
-            t->beside = 1;
+            good = good && 2 * CKCI_TMA_RESIDUALS * CKCI_TMA_BOX_BYTES <= stage && !m->copied &&
+                   (t->box[2].rank > 0 || ((m->plane || k->o.across) && t->box[2].rows == 4));
         }
     } else if (weight && !m->fold) {
         good = good && ckci_weights_as_sums(&k->o.t) && k->o.form == CKCI_FORM_STORE;
@@ -236,9 +238,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     /* rows along the reduction, where operands lie across it */
     t->rows = m->turns ? m->tile->rows / 2 : m->tile->rows;
     t->stages = CKCI_TMA_STAGES(t->rows + m->tile->columns);
-    if (t->beside) {
+    if (residual) {
         t->stages--;
-        t->beside_at = t->stages * (t->rows + m->tile->columns) * 128;
+        t->residual = t->stages * (t->rows + m->tile->columns) * 128;
     }
     t->turns = m->turns;
     t->skip = (int32_t)(steps % t->stages);

@@ -242,7 +242,7 @@ CKCI_K_FN double ckci_k_between(double x, double low, double high)
 template <bool FACTORS, int N, class R>
 CKCI_K_FN void ckci_k_join(const ckci_gpu_extra &t, R beta, const R (&d)[N], R (&x)[N])
 {
-    if (FACTORS && t.role == CKCI_EXTRA_MULTIPLY) {
+    if (FACTORS && t.how == CKCI_EXTRA_MULTIPLY) {
         CKCI_K_UNROLL(32)
         for (int i = 0; i < N; i++) {
             x[i] *= d[i];
@@ -316,7 +316,7 @@ CKCI_K_FN void ckci_k_add_channels(const ckci_gpu_target &o, float *to, int32_t 
                 const int64_t at = (channel + i) * d.stride[o.across ? 5 : 2];
                 ckci_k_load_number(d.dtype, d.p + at * ckci_k_size(d.dtype), more);
             }
-            if (factor && d.role == CKCI_EXTRA_MULTIPLY) {
+            if (factor && d.how == CKCI_EXTRA_MULTIPLY) {
                 product *= more;
             } else {
                 sum = ckci_k_fma(o.beta, more, sum);

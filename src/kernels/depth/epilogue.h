@@ -49,7 +49,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
                     ckci_k_load_number(t.dtype, t.p + (channel + i) * t.stride[2] * size, d[i]);
                 }
             }
-            const bool factor = t.role == CKCI_EXTRA_MULTIPLY;
+            const bool factor = t.how == CKCI_EXTRA_MULTIPLY;
             CKCI_K_UNROLL(32)
             for (int i = 0; i < XO * V; i++) {
                 const T more = d[PLANES ? 0 : i % V];

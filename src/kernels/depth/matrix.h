@@ -721,7 +721,7 @@ template <class U> struct ckci_k_depth_matrix_unit {
             const ckci_gpu_extra &t = o.d[j];
             float more;
             ckci_k_load_number(t.dtype, t.p + channel * t.stride[2] * (t.dtype == CKCONV_F32 ? 4 : 2), more);
-            if (t.role == CKCI_EXTRA_MULTIPLY) {
+            if (t.how == CKCI_EXTRA_MULTIPLY) {
                 factor *= more;
                 shift *= more;
             } else {

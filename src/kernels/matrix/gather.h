@@ -767,7 +767,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
                 const ckci_gpu_extra &v = p.o.d[d];
                 ckci_k_load_number(v.dtype, v.p + channel * v.stride[axis] * ckci_k_size(v.dtype), more);
             }
-            if (p.o.d[d].role == CKCI_EXTRA_MULTIPLY) {
+            if (p.o.d[d].how == CKCI_EXTRA_MULTIPLY) {
                 factor *= more;
             } else {
                 shift = fmaf(p.o.beta, more, shift);

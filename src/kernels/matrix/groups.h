@@ -88,6 +88,54 @@ CKCI_K_FN void ckci_k_multiply_groups(float *d, uint64_t a, uint64_t b)
 }
 #endif
 
+/* Blocks of 8 x 8 numbers of two bytes between LDS and sums, as pairs of them lie in registers; turn:
+   transposed on the way. */
+CKCI_K_FN void ckci_k_put_blocks(unsigned char *to, const uint32_t (&two)[4], bool turn)
+{
+#if defined(CKCI_SIMULATOR)
+    if (turn) {
+        sim_stmatrix_x4_trans(to, two);
+    } else {
+        sim_stmatrix_x4(to, two);
+    }
+#else
+#define CKCI_K_PUT(TURN)                                                                                     \
+    asm volatile("stmatrix.sync.aligned.m8n8.x4" TURN                                                        \
+                 ".shared.b16 [%0], {%1, %2, %3, %4};" ::"r"((uint32_t)__cvta_generic_to_shared(to)),        \
+                 "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])                                          \
+                 : "memory")
+    if (turn) {
+        CKCI_K_PUT(".trans");
+    } else {
+        CKCI_K_PUT("");
+    }
+#undef CKCI_K_PUT
+#endif
+}
+
+CKCI_K_FN void ckci_k_get_blocks(const unsigned char *from, uint32_t (&two)[4], bool turn)
+{
+#if defined(CKCI_SIMULATOR)
+    if (turn) {
+        sim_ldmatrix_x4_trans(two, from);
+    } else {
+        sim_ldmatrix_x4(two, from);
+    }
+#else
+#define CKCI_K_GET(TURN)                                                                                     \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4" TURN ".shared.b16 {%0, %1, %2, %3}, [%4];"                  \
+                 : "=r"(two[0]), "=r"(two[1]), "=r"(two[2]), "=r"(two[3])                                    \
+                 : "r"((uint32_t)__cvta_generic_to_shared(from))                                             \
+                 : "memory")
+    if (turn) {
+        CKCI_K_GET(".trans");
+    } else {
+        CKCI_K_GET("");
+    }
+#undef CKCI_K_GET
+#endif
+}
+
 /* The tile loop of ckci_k_fragments for such groups of waves. ACROSS: 0: none lies across, 2: the second
    does, 1 and 3: both; with 1 the instruction's rows are the tile's, with the others its columns. Loads are
    two steps ahead, with five tiles in LDS three; their tile is free once all have multiplied what it held and
@@ -233,35 +281,10 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* Blocks of 8 x 8 numbers of two bytes between LDS and sums, as pairs of them lie in registers. */
-    static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4])
-    {
-#if defined(CKCI_SIMULATOR)
-        sim_stmatrix_x4_trans(to, two);
-#else
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                         (uint32_t)__cvta_generic_to_shared(to)),
-                     "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])
-                     : "memory");
-#endif
-    }
-
-    static CKCI_K_MEMBER void get_blocks(const unsigned char *from, uint32_t (&two)[4])
-    {
-#if defined(CKCI_SIMULATOR)
-        sim_ldmatrix_x4_trans(two, from);
-#else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(two[0]), "=r"(two[1]), "=r"(two[2]), "=r"(two[3])
-                     : "r"((uint32_t)__cvta_generic_to_shared(from))
-                     : "memory");
-#endif
-    }
-
     /* Can finish16 compute o's epilogue? */
     static CKCI_K_MEMBER bool takes(const ckci_gpu_target &o)
     {
-        const bool factors = o.adds > 0 && o.d[0].role == CKCI_EXTRA_MULTIPLY;
+        const bool factors = o.d[0].how == CKCI_EXTRA_MULTIPLY;
         bool good = o.form == CKCI_FORM_STORE ||
                     (o.form == CKCI_FORM_LINEAR && !o.scale && !o.shift &&
                      (!factors || (FACTORS && o.residual == CKCI_RESIDUAL_FACTORS && !o.across)));
@@ -359,7 +382,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         for (int j = 0; j < N / 8; j += 2) {
             uint32_t two[4];
             if constexpr (FORM == 2) {
-                get_blocks(to + j * 1024, two);
+                ckci_k_get_blocks(to + j * 1024, two, true);
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
@@ -385,7 +408,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                 }
                 two[i] = ckci_k_two(dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
             }
-            put_blocks(to + j * 1024, two);
+            ckci_k_put_blocks(to + j * 1024, two, true);
         }
     }
 
@@ -465,7 +488,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                                         ckci_k_bits(sum[4 * j + 2 * i + 1]));
                 }
                 if (j < N / 16 || !half) {
-                    put_blocks(at + j * 8 * LINE, two);
+                    ckci_k_put_blocks(at + j * 8 * LINE, two, true);
                 }
             }
         }

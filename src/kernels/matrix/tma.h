@@ -65,7 +65,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
            done with it. */
         uint64_t full[2][CKCI_TMA_MOST], empty[CKCI_TMA_MOST];
         /* The same of the residual's boxes, [group]. */
-        uint64_t come[2][CKCI_TMA_BESIDE], left[2][CKCI_TMA_BESIDE];
+        uint64_t come[2][CKCI_TMA_RESIDUALS], left[2][CKCI_TMA_RESIDUALS];
     };
 
     /* Rows of a tile, steps that LDS holds, and do groups take turns? In bwd_weight none do. */
@@ -96,17 +96,17 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
     }
 
-    /* ---- Waves that send. The first boxes are known before barriers have begun. BESIDE: and boxes of the
+    /* ---- Waves that send. The first boxes are known before barriers have begun. RESIDUAL: and boxes of the
        residual, which has a loop of its own lest others take registers for it. */
-    template <int WHICH, int KIND_OF, bool BESIDE>
+    template <int WHICH, int KIND_OF, bool RESIDUAL>
     static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
         ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
-        ckci_k_tma_beside<ckci_k_tma_tiles> beside(p, m);
-        if constexpr (BESIDE) {
-            beside.begin();
+        ckci_k_tma_residual<ckci_k_tma_tiles> residual(p, m);
+        if constexpr (RESIDUAL) {
+            residual.begin();
         }
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
@@ -127,8 +127,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 stage = last ? 0 : stage;
                 parity ^= last;
             }
-            if constexpr (BESIDE) {
-                beside.send(piece, group);
+            if constexpr (RESIDUAL) {
+                residual.send(piece, group);
             }
             group ^= turns(p);
             some = piece.next();
@@ -187,7 +187,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             }
         }
         if constexpr (WHICH && !WEIGHT) {
-            if (half && p.beside) {
+            if (half && p.residual) {
                 if (kind == 2) {
                     send_kind<WHICH, 2, true>(p, m, half);
                 } else {
@@ -228,10 +228,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     int32_t filled; /* the strip that was filled last */
     int32_t spot;   /* in a strip, of a thread's eight numbers of 16 of the instruction's columns */
     int32_t stage;
-    uint32_t parities;    /* of stages' turns, a bit each */
-    int32_t taken;        /* the residual's next box, where it lies */
-    uint32_t beside_turn; /* and the parity of its turn */
-    int32_t known;        /* columns of tiles, or rows, whose numbers `vector` has */
+    uint32_t parities; /* of stages' turns, a bit each */
+    uint32_t taken;    /* boxes of the residual so far, modulo places and turns */
+    int32_t known;     /* columns of tiles, or rows, whose numbers `vector` has */
     alignas(16) float sum[MI][NI / 2], row_sum[SLABS_A + SLABS_A % 2][2];
 
     CKCI_K_MEMBER ckci_k_tma_tiles(const ckci_gpu_tma &args, lds &room, int32_t wave) : p(args), m(room)
@@ -240,8 +239,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         first = wave % 4 == 0;
         part = turns(p) ? 0 : group;
         filled = stage = 0;
-        parities = beside_turn = 0;
-        taken = 0;
+        parities = taken = 0;
         known = -1;
         const int32_t row = turned_strip() ? lane() / 16 * 8 + lane() % 8 : wave % 4 * 16 + lane() % 16;
         spot = ckci_k_spot<128>(row, turned_strip() ? wave % 4 * 2 + lane() / 8 % 2 : lane() / 16);
@@ -452,7 +450,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                     }
                     const int64_t step = across() ? v.stride[5] : v.stride[2];
                     ckci_k_load_number(v.dtype, v.p + channel * step * ckci_k_size(v.dtype), more);
-                    if (EACH == 2 && v.role == CKCI_EXTRA_MULTIPLY) {
+                    if (EACH == 2 && v.how == CKCI_EXTRA_MULTIPLY) {
                         factor *= more;
                     } else {
                         shift = fmaf(o.beta, more, shift);
@@ -521,9 +519,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* A box of the residual in LDS, behind the stages. */
-    static CKCI_K_MEMBER unsigned char *beside(const ckci_gpu_tma &p, lds &m, int32_t group, int32_t place)
+    static CKCI_K_MEMBER unsigned char *residual_box(const ckci_gpu_tma &p, lds &m, int32_t group,
+                                                     int32_t place)
     {
-        return m.stages + p.beside_at + (group * CKCI_TMA_BESIDE + place) * CKCI_TMA_BOX_BYTES;
+        return m.stages + p.residual + (group * CKCI_TMA_RESIDUALS + place) * CKCI_TMA_BOX_BYTES;
     }
 
     /* Sums as f32 to [part][image][row][column]; more: added to what is there. Four lanes fill a sector. */
@@ -561,53 +560,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* turn: rows of the strip are the instruction's columns. */
-    static CKCI_K_MEMBER void put_blocks(unsigned char *to, const uint32_t (&two)[4], bool turn)
-    {
-#if defined(CKCI_SIMULATOR)
-        if (turn) {
-            sim_stmatrix_x4_trans(to, two);
-        } else {
-            sim_stmatrix_x4(to, two);
-        }
-#else
-#define CKCI_K_PUT(TURN)                                                                                     \
-    asm volatile("stmatrix.sync.aligned.m8n8.x4" TURN                                                        \
-                 ".shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(ckci_k_lds_address(to)),                        \
-                 "r"(two[0]), "r"(two[1]), "r"(two[2]), "r"(two[3])                                          \
-                 : "memory")
-        if (turn) {
-            CKCI_K_PUT(".trans");
-        } else {
-            CKCI_K_PUT("");
-        }
-#undef CKCI_K_PUT
-#endif
-    }
-
-    static CKCI_K_MEMBER void get_blocks(const unsigned char *from, uint32_t (&two)[4], bool turn)
-    {
-#if defined(CKCI_SIMULATOR)
-        if (turn) {
-            sim_ldmatrix_x4_trans(two, from);
-        } else {
-            sim_ldmatrix_x4(two, from);
-        }
-#else
-#define CKCI_K_GET(TURN)                                                                                     \
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4" TURN ".shared.b16 {%0, %1, %2, %3}, [%4];"                  \
-                 : "=r"(two[0]), "=r"(two[1]), "=r"(two[2]), "=r"(two[3])                                    \
-                 : "r"(ckci_k_lds_address(from))                                                             \
-                 : "memory")
-        if (turn) {
-            CKCI_K_GET(".trans");
-        } else {
-            CKCI_K_GET("");
-        }
-#undef CKCI_K_GET
-#endif
-    }
-
     /* Are rows of strips channels of planes, and not positions? */
     CKCI_K_MEMBER bool planes() const
     {
@@ -642,31 +594,24 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* The residual's next box comes to sums. */
-    CKCI_K_MEMBER void add_beside(float (&x)[32], bool turn)
+    CKCI_K_MEMBER void add_residual(float (&x)[32], bool turn)
     {
-        const ckci_gpu_target &o = p.conv.o;
-        const unsigned char *box = beside(p, m, group, taken);
+        const int32_t place = (int32_t)taken % CKCI_TMA_RESIDUALS;
+        const unsigned char *box = residual_box(p, m, group, place);
         uint32_t more[4][4];
-        ckci_k_turns_await(&m.come[group][taken], beside_turn);
+        ckci_k_turns_await(&m.come[group][place], taken / CKCI_TMA_RESIDUALS % 2);
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) {
-            get_blocks(box + spot_of(q, turn), more[q], turn);
+            ckci_k_get_blocks(box + spot_of(q, turn), more[q], turn);
         }
         ckci_k_wave_barrier();
         if (lane() == 0) {
-            ckci_k_turns_arrive(&m.left[group][taken]);
+            ckci_k_turns_arrive(&m.left[group][place]);
         }
-        taken ^= 1;
-        beside_turn ^= taken == 0;
-        const bool bf16 = CKCI_K_BF16(o.t.dtype != CKCONV_F16);
+        taken++;
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) {
-            float d[8];
-            ckci_k_widen_line(bf16, more[q], d);
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                x[q * 8 + i] = fmaf(o.beta, d[i], x[q * 8 + i]);
-            }
+            ckci_k_add_residual(p.conv.o, *(float(*)[8])(x + q * 8), p.conv.o.t.dtype, more[q]);
         }
     }
 
@@ -690,8 +635,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                           EACH * (along ? i / 2 * 8 + lane() % 4 * 2 : wave * 16 + i % 2 * 8 + lane() / 4),
                       along);
             }
-            if (p.beside) {
-                add_beside(x, turn);
+            if (p.residual) {
+                add_residual(x, turn);
             }
             ckci_k_limit_line(o, x);
         }
@@ -703,7 +648,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 two[i] =
                     ckci_k_two(o.t.dtype, ckci_k_bits(x[q * 8 + i * 2]), ckci_k_bits(x[q * 8 + i * 2 + 1]));
             }
-            put_blocks(m.strip[group][filled] + spot_of(q, turn), two, turn);
+            ckci_k_put_blocks(m.strip[group][filled] + spot_of(q, turn), two, turn);
         }
     }
 

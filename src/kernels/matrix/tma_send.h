@@ -87,7 +87,7 @@ struct ckci_k_tma_pieces {
 /* The residual's boxes of a block's tiles, behind the steps of each: in the order in which groups store what
    is written, as far ahead as LDS has room. The TMA brings them, or the wave copies those of planes that do
    not lie in one image, or not at 16 bytes. */
-template <class TILES> struct ckci_k_tma_beside {
+template <class TILES> struct ckci_k_tma_residual {
     typedef typename TILES::columns columns;
 
     const ckci_gpu_tma &p;
@@ -95,7 +95,7 @@ template <class TILES> struct ckci_k_tma_beside {
     uint32_t place, parity; /* of the next box, a bit for each group */
     uint64_t *late;         /* a box whose copies have yet to come */
 
-    CKCI_K_MEMBER ckci_k_tma_beside(const ckci_gpu_tma &args, typename TILES::lds &room)
+    CKCI_K_MEMBER ckci_k_tma_residual(const ckci_gpu_tma &args, typename TILES::lds &room)
         : p(args), m(room), place(0), parity(3), late(nullptr)
     {
     }
@@ -104,8 +104,8 @@ template <class TILES> struct ckci_k_tma_beside {
     CKCI_K_MEMBER void begin() const
     {
         const int32_t i = TILES::lane();
-        if (i < 4 * CKCI_TMA_BESIDE) {
-            ckci_k_turns_begin(&m.come[0][0] + i, i < 2 * CKCI_TMA_BESIDE ? 1 : 4);
+        if (i < 4 * CKCI_TMA_RESIDUALS) {
+            ckci_k_turns_begin(&m.come[0][0] + i, i < 2 * CKCI_TMA_RESIDUALS ? 1 : 4);
             ckci_k_turns_begun();
         }
     }
@@ -121,11 +121,11 @@ template <class TILES> struct ckci_k_tma_beside {
                 const columns b(p, TILES::column_at(s, part, box / TILES::MI));
                 const int32_t row = TILES::row_at(s, part, box % TILES::MI, box / TILES::MI);
                 if ((!p.turns || g == group) && b.count > 0 && row < p.conv.rows) {
-                    if (box >= CKCI_TMA_BESIDE) { /* who leaves a place may wait for what is late */
+                    if (box >= CKCI_TMA_RESIDUALS) { /* who leaves a place may wait for what is late */
                         say<0>();
                     }
                     ckci_k_turns_await(&m.left[g][at], parity >> g & 1);
-                    bring(s, b, row, TILES::beside(p, m, g, at), &m.come[g][at]);
+                    bring(s, b, row, TILES::residual_box(p, m, g, at), &m.come[g][at]);
                     place ^= 1u << g;
                     parity ^= (uint32_t)at << g;
                 }

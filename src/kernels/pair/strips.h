@@ -312,7 +312,7 @@ template <class E, class U> struct ckci_k_pair_strips_tiles {
     {
         const ckci_gpu_target &o = p.o;
         const ckci_tensor &t = o.t;
-        const bool factors = o.adds > 0 && o.d[0].role == CKCI_EXTRA_MULTIPLY;
+        const bool factors = o.d[0].how == CKCI_EXTRA_MULTIPLY;
         if (!p.o_vec || factors || (o.form != CKCI_FORM_STORE && o.form != CKCI_FORM_LINEAR)) {
             CKCI_K_UNROLL(1)
             for (int i = 0; i < 8 && channel + i < p.columns; i++) {

@@ -352,7 +352,7 @@ template <class S> struct ckci_k_tile_sums {
                     if (output && good && place >= 0) {
                         ckci_k_load_line<4>(CKCONV_F32, from + place + 4 * column(j), more);
                     }
-                    const bool factor = t.role == CKCI_EXTRA_MULTIPLY;
+                    const bool factor = t.how == CKCI_EXTRA_MULTIPLY;
                     CKCI_K_UNROLL(4)
                     for (int k = 0; k < 4; k++) {
                         c[i][j + k] = factor ? c[i][j + k] * more[k] : fmaf(beta, more[k], c[i][j + k]);
