@@ -329,7 +329,7 @@ enum {
     CKCONV_FAMILY_TWO_STAGE = 3, /* "two_stage": split reduction through workspace, then a fixed-order sum */
     CKCONV_FAMILY_DIRECT = 4,    /* "direct": depthwise and small groups */
     CKCONV_FAMILY_FUSED = 5,     /* "fused": conv_conv_fwd with the intermediate on chip */
-    CKCONV_FAMILY_UNFUSED = 6,   /* "unfused": conv_conv_fwd as two convolutions through workspace */
+    CKCONV_FAMILY_UNFUSED = 6,   /* "unfused": two steps through workspace */
     CKCONV_FAMILY_GROUPNORM = 7, /* "groupnorm" */
     CKCONV_FAMILY_VECTOR = 8,    /* "vector" ("dl"): GPU tiles on FMA and dot instructions */
     CKCONV_FAMILY_MFMA = 9,      /* "mfma" */
@@ -1426,6 +1426,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef SLICES
 #pragma push_macro("SLIP")
 #undef SLIP
+#pragma push_macro("SLOPED")
+#undef SLOPED
 #pragma push_macro("SLOTS")
 #undef SLOTS
 #pragma push_macro("SOME")
@@ -2651,12 +2653,12 @@ enum {
     X(ADD_RELU, add_relu, ADD, 1, 4, RELU, 0, 0, 1)                                                          \
     X(BIAS_SILU, bias_silu, ADD, 1, 1, SILU, 0, 0, 0)                                                        \
     X(BIAS_GELU, bias_gelu, ADD, 1, 1, GELU, 0, 0, 0)                                                        \
-    X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0, 0)                                              \
+    X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0, 1)                                              \
     X(SCALE_SHIFT, scale_shift, AFFINE, 2, 2, PASS, 0, 0, 1)                                                 \
     X(SCALE_SHIFT_RELU, scale_shift_relu, AFFINE, 2, 2, RELU, 0, 0, 1)                                       \
     X(ACCUMULATE, accumulate, ADD, 0, 0, PASS, 0, 0, 1)                                                      \
-    X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0, 0)                                                     \
-    X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1, 0)                                                  \
+    X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0, 1)                                                     \
+    X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1, 1)                                                  \
     X(SIGMOID_BWD, sigmoid_bwd, GRADIENT, 1, 1, SIGMOID, 0, 0, 0)                                            \
     X(SILU_BWD, silu_bwd, GRADIENT, 1, 1, SILU, 0, 0, 0)                                                     \
     X(GELU_BWD, gelu_bwd, GRADIENT, 1, 1, GELU, 0, 0, 0)
@@ -3144,11 +3146,13 @@ enum { CKCI_NEAR_NVIDIA_LDS = 111104 }; /* of a block, both regions and tables *
 #define CKCI_TMA_STAGES(ROWS) (CKCI_TMA_ROOM / 128 / (ROWS))
 /* bytes of a block's sums, and of its sums of rows, that another finishes */
 #define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + ((ROWS) < 128 ? 128 : (ROWS)) * 32)
-/* Do D tensors multiply sums of tiles of so many columns? LDS has room for two numbers of a channel. */
+/* Do D tensors multiply sums of tiles of so many columns? LDS has room for two numbers of a channel; and of
+   tiles whose groups copy for themselves? Narrow ones have no registers for it. */
 #define CKCI_TMA_FACTORS(COLUMNS) ((COLUMNS) <= 128)
+#define CKCI_GROUP_FACTORS(COLUMNS) ((COLUMNS) > 64)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
 enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
-enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192, CKCI_TMA_RESIDUALS = 2 };
+enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192, CKCI_TMA_RESIDUALS = 3 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -3211,7 +3215,9 @@ enum {
     CKCI_FORM_STORE,  /* sums are rounded and stored */
     CKCI_FORM_LINEAR, /* the closed form */
     CKCI_FORM_CURVED, /* a sigmoid, silu or gelu of the closed form */
-    CKCI_FORM_SINGLE  /* element by element: a D tensor lies otherwise, has another type, or is kept */
+    CKCI_FORM_SLOPED, /* times a curve's derivative where a D tensor says that lies as the output: sums from
+                         workspace alone, whose kernel has registers for it */
+    CKCI_FORM_SINGLE  /* element by element: a D tensor lies otherwise or has another type, or such a curve */
 };
 
 /* How a D tensor lies, in any form but SINGLE. */
@@ -3221,9 +3227,10 @@ enum {
     CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
 };
 
-/* What an epilogue that is computed element by element does with a number of a D tensor; in any other form
-   those that do not MULTIPLY are added. */
-enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY };
+/* What becomes of a D tensor's numbers. Element by element, ADD and MULTIPLY are done before the operation,
+   which gets all others as they are; in any other form MASK lets sums pass where D lies between gate_low and
+   gate_high, AFTER is added to sums that are no less than gate_low, and all that do not MULTIPLY are added. */
+enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY, CKCI_EXTRA_MASK, CKCI_EXTRA_AFTER };
 
 /* What D tensors are, where an epilogue is LINEAR without scale and shift. From 0 on: each has a number for
    each channel that is added, but for D tensor `residual` - 1, which lies as the output and has its type (0:
@@ -3250,7 +3257,8 @@ typedef struct ckci_gpu_target {
     int32_t residual;             /* CKCI_RESIDUAL_ */
     int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
     float alpha, beta, low, high; /* of the closed form */
-    double alpha_d, beta_d, low_d, high_d; /* of f64: conversions take long on GPUs */
+    float gate_low, gate_high;    /* NaN: no gate */
+    double alpha_d, beta_d, low_d, high_d, gate_low_d, gate_high_d; /* of f64: GPUs convert slowly */
 } ckci_gpu_target;
 
 /* near: regions of so many images, rows and columns of positions, of one plane of the output. */
@@ -3456,7 +3464,8 @@ typedef struct ckci_gpu_tma {
     int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
     int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
     int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
-    int32_t residual;     /* bytes from the stages to its boxes, CKCI_TMA_RESIDUALS of a group; 0: none */
+    int32_t residual;     /* bytes from the stages to its boxes; 0: none */
+    int32_t places;       /* for boxes of it, of a group: CKCI_TMA_RESIDUALS at most */
     ckci_divisor by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
     /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE
@@ -15021,6 +15030,12 @@ CKCI_FN double ckci_cost_ns(double cost, double real)
     return fmod(cost, CKCI_LAST) * real;
 }
 
+/* Nanoseconds in what a family counts whose `cost` takes `of` of them. */
+CKCI_FN double ckci_cost_like(double ns, double cost, double of)
+{
+    return of > 0 ? ns * fmod(cost, CKCI_LAST) / of : ns;
+}
+
 /* What compilers make of multiply-adds on AMD seldom pairs them: 64 in a clock whatever the data sheet. */
 #define CKCI_FMA_PLAIN 64.0
 
@@ -15326,35 +15341,43 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
     const ckconv_element_op *op = &o->t.op;
     const ckci_element_row *row = ckci_find_element(op->kind);
     int one = row->sum == CKCI_SUM_BILINEAR || row->sum == CKCI_SUM_SCALE_ADD;
-    const int keeps = row->sum == CKCI_SUM_AFTER || row->sum == CKCI_SUM_GRADIENT;
-    int relu = row->act == CKCONV_RELU, clamp = row->act == CKCONV_CLAMP;
-    int curved = !relu && !clamp && row->act != CKCONV_PASS;
+    const int after = row->sum == CKCI_SUM_AFTER, gradient = row->sum == CKCI_SUM_GRADIENT;
+    const int relu = row->act == CKCONV_RELU, clamp = row->act == CKCONV_CLAMP;
+    const int curved = !relu && !clamp && row->act != CKCONV_PASS;
+    const double no_number = (double)ckci_bits_float(0x7fc00000u);
     double none = 1e308;
     none *= 10; /* infinite */
-    o->adds = row->sum == CKCI_SUM_ADD || row->sum == CKCI_SUM_AFFINE ? o->num_d : one;
+    o->adds = row->sum == CKCI_SUM_ADD || row->sum == CKCI_SUM_AFFINE || after ? o->num_d : one + gradient;
     o->alpha_d = one || row->sum == CKCI_SUM_SCALED ? op->alpha : 1;
     o->beta_d = row->sum == CKCI_SUM_BILINEAR ? op->beta : 1;
-    o->low_d = relu ? 0 : clamp ? op->alpha : -none;
-    o->high_d = clamp ? op->beta : none;
+    o->gate_low_d = relu ? 0 : op->alpha;
+    o->gate_high_d = clamp ? op->beta : no_number;
+    o->low_d = after || gradient || !(relu || clamp) ? -none : o->gate_low_d;
+    o->high_d = clamp && !gradient ? op->beta : none;
     o->alpha = (float)o->alpha_d;
     o->beta = (float)o->beta_d;
     o->low = (float)o->low_d;
     o->high = (float)o->high_d;
+    o->gate_low = (float)o->gate_low_d;
+    o->gate_high = (float)o->gate_high_d;
     int plain = op->kind == CKCONV_PASS && !o->scale && !o->shift;
     o->form = plain ? CKCI_FORM_STORE : curved ? CKCI_FORM_CURVED : CKCI_FORM_LINEAR;
-    o->form = (o->compute && o->compute != o->t.dtype) || keeps ? CKCI_FORM_SINGLE : o->form;
+    o->form = (o->compute && o->compute != o->t.dtype) || (gradient && curved) ? CKCI_FORM_SINGLE : o->form;
     for (int32_t j = 0; j < o->num_d; j++) {
-        o->d[j].how = row->sum == CKCI_SUM_ADD || (row->sum == CKCI_SUM_AFTER && j == 0) ||
-                              (row->sum == CKCI_SUM_AFFINE && j == 1)
+        o->d[j].how = row->sum == CKCI_SUM_ADD || (after && j == 0) || (row->sum == CKCI_SUM_AFFINE && j == 1)
                           ? CKCI_EXTRA_ADD
                       : row->sum == CKCI_SUM_AFFINE ? CKCI_EXTRA_MULTIPLY
+                      : after                       ? CKCI_EXTRA_AFTER
+                      : gradient                    ? CKCI_EXTRA_MASK
                                                     : CKCI_EXTRA_KEEP;
     }
     int outputs = 0;
     o->residual = 0;
     for (int32_t j = 0; j < o->adds; j++) {
         o->d[j].line = ckci_find_line(&o->t, o->across, &o->d[j]);
-        o->form = o->d[j].line < 0 ? CKCI_FORM_SINGLE : o->form;
+        if (o->d[j].line < 0 || (o->d[j].line == CKCI_LINE_CHANNELS && o->d[j].how >= CKCI_EXTRA_MASK)) {
+            o->form = CKCI_FORM_SINGLE;
+        }
         if (o->d[j].line == CKCI_LINE_OUTPUT) {
             outputs += o->d[j].dtype == o->t.dtype ? 1 : 2;
             o->residual = j + 1;
@@ -15379,6 +15402,38 @@ CKCI_FN void ckci_set_target(const ckci_conv *p, ckci_gpu_target *o)
         memcpy(o->d[j].stride, p->d[j].stride, sizeof o->d[j].stride);
     }
     ckci_set_form(o);
+}
+
+/* Does a D tensor lie as the output, in an epilogue that does not act element by element anyway? */
+CKCI_FN int ckci_beside(const ckci_gpu_target *o)
+{
+    int some = 0;
+    for (int32_t j = 0; j < o->adds; j++) {
+        some = some || o->d[j].line == CKCI_LINE_OUTPUT;
+    }
+    return some && o->form != CKCI_FORM_SINGLE;
+}
+
+/* Does an epilogue of fwd or bwd_data act element by element whatever the kernel? */
+CKCI_FN int ckci_single(const ckci_conv *p)
+{
+    ckci_gpu_target o;
+    ckci_set_target(p, &o);
+    return o.form == CKCI_FORM_SINGLE;
+}
+
+/* What it takes longer that one acts so: each element waits for the one before, 2.9 ns of a unit (H200, 60
+   layers of all families: 2.4 to 4.5). */
+CKCI_FN double ckci_single_cost(const ckconv_device *device, const ckci_tensor *written)
+{
+    return 2.9 * (double)ckci_count(written) / ckci_units(device) * ckci_device_rates(device, 0).round;
+}
+
+/* The same of one that acts by lines, where kernels know a shorter way for others (H200: 3.5 ps an element of
+   132 units in 3 x 3 layers of 64 channels). */
+CKCI_FN double ckci_lines_cost(const ckconv_device *device, const ckci_tensor *written)
+{
+    return .46 * (double)ckci_count(written) / ckci_units(device) * ckci_device_rates(device, 0).round;
 }
 
 /* Do all positions of t, its batch included, follow each other at one distance? *pitch: that distance; of a
@@ -18988,7 +19043,8 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     const int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
     int shares = 0, turns = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
-    if (tma) {
+    /* f32 is stored as a tile's sums, by groups that have one together */
+    if (tma && k->o.t.dtype != CKCONV_F32) {
         const int64_t halves = ckci_ceil_div(k->rows, m->tile->rows / 2) * k->tiles_n * k->g;
         const double time = ckci_tma_turns_cost(device, m, halves, red);
         turns = time < *cost && halves <= INT32_MAX;
@@ -18998,7 +19054,8 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     if (tma && ckci_tma_epilogue(m, 0) && k->o.residual <= 0) {
         ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
     }
-    if (tma && ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost)) {
+    if (tma && k->o.t.dtype != CKCONV_F32 &&
+        ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost)) {
         shares = 1;
         m->cluster = 0;
     }
@@ -19205,6 +19262,13 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
         m->l.grid = (int64_t)k->tiles_m * k->tiles_n * k->g;
     }
     *cost += m->packing;
+    if (!tma && k->o.t.stride[2] != 1 && !m->adds && ckci_beside(&k->o)) {
+        *cost += ckci_single_cost(device, &k->o.t); /* as it is stored, so it is read */
+    }
+    if (!tma && ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && k->o.form == CKCI_FORM_LINEAR &&
+        ckci_multiplies(&k->o) && !CKCI_GROUP_FACTORS(tile->columns)) {
+        *cost += ckci_lines_cost(device, &k->o.t);
+    }
     ckci_matrix_workers(device, m);
     return tma ? ckci_matrix_tma(device, m, across, err) : CKCONV_OK;
 }
@@ -19738,6 +19802,9 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     }
     start = ckci_cost_launch(device, start + (m->pack ? 4500 : 0));
     *cost = CKCI_NEAR_BESIDE * (ckci_cost_matrix(device, much * *cost) + start) + m->packing;
+    if (!k->as.region.whole && ckci_beside(&k->o)) {
+        *cost += CKCI_NEAR_BESIDE * ckci_single_cost(device, &k->o.t);
+    }
     return CKCONV_OK;
 }
 
@@ -20690,6 +20757,18 @@ CKCI_FN void ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box
     }
 }
 
+/* Does k write dense rows of f32 without an epilogue, channels last, which are stored as sums of one part
+   are? */
+CKCI_FN int ckci_tma_sums(const ckci_matrix *m)
+{
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    const ckci_tensor *t = &k->o.t;
+    int64_t pitch;
+    return t->dtype == CKCONV_F32 && k->o.form == CKCI_FORM_STORE && !k->o.across && t->stride[2] == 1 &&
+           k->columns % 2 == 0 && m->tile->columns != CKCI_TMA_BOX && ckci_even_positions(t, &pitch) &&
+           pitch == k->columns && (uintptr_t)t->p % 8 == 0;
+}
+
 /* m's launch, planned as one of fragments, becomes one of the TMA. across: weights lie across the
    reduction. */
 CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
@@ -20732,7 +20811,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             t->box[1].stride[2] = w->stride[1];
         }
     }
-    if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
+    if (good && !weight && !m->adds && ckci_tma_sums(m)) {
+        k->o.partial = k->o.t.p;
+    } else if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
         good = ckci_tma_epilogue(m, weight);
         if (weight) {
             good = good && ckci_tma_weights(&k->o.t, 2, &t->box[2]);
@@ -20748,7 +20829,8 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             t->box[3].p = k->o.d[k->o.residual - 1].p;
             /* they lie where a stage would; planes of twos or ones have too many pieces (H200, 7 x 7: twice
                as slow as other tiles) */
-            good = good && 2 * CKCI_TMA_RESIDUALS * CKCI_TMA_BOX_BYTES <= stage && !m->copied &&
+            t->places = (int32_t)ckci_min(stage / (2 * CKCI_TMA_BOX_BYTES), CKCI_TMA_RESIDUALS);
+            good = good && t->places > 0 && !m->copied &&
                    (t->box[2].rank > 0 || ((m->plane || k->o.across) && t->box[2].rows == 4));
         }
     } else if (weight && !m->fold) {
@@ -21395,7 +21477,9 @@ CKCI_FN ckconv_status ckci_list_matrix_weight(const ckconv_plan *plan, const ckc
   >>gpu-sums
   Sums of fwd and bwd_data that wait in workspace, for parts of a reduction whose blocks do not know each
   other: a tensor of f32 with the positions of the written one, and the launch (gather_reduce) that adds what
-  parts left there, in their order, and takes it through the epilogue.
+  parts left there, in their order, and takes it through the epilogue. Also the instances that send sums that
+  way for their epilogue alone, where kernels would compute it element by element: those read D tensors as
+  sums lie in their registers, this launch as D tensors lie.
 */
 typedef struct ckci_gpu_sums {
     ckci_tensor t; /* dense; rows of channels are padded to eights, as gather_reduce reads them */
@@ -21428,6 +21512,10 @@ CKCI_FN ckconv_status ckci_place_gpu_sums(const ckci_conv *p, int64_t parts, int
     s->t.stride[0] = s->one ? t->len[2] : group;
     s->part = ckci_saturating_mul(group, 4 * (s->one ? 1 : t->len[0]));
     s->bytes = ckci_saturating_mul(ckci_ceil_div(ckci_saturating_mul(s->part, parts), 256), 256);
+    if (s->part / 32 > INT32_MAX / 2) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "2^35 bytes of sums can wait in workspace; here %lld",
+                         CKCI_LL(s->part));
+    }
     return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of parts of the reduction", s->bytes, err);
 }
 
@@ -21458,8 +21546,84 @@ CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums
     k->split = (int32_t)parts;
     k->o.partial = s->t.p;
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    if (k->o.form == CKCI_FORM_SINGLE && k->o.adds == 1 && k->o.d[0].how == CKCI_EXTRA_MASK &&
+        k->o.d[0].line == CKCI_LINE_OUTPUT) {
+        k->o.form = CKCI_FORM_SLOPED;
+    }
     ckci_gather_reduce(&l);
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+/* ---- An epilogue in a launch of its own. */
+
+/* Where the sums of p are, and the convolution that leaves them there. */
+CKCI_FN ckconv_status ckci_place_apart(const ckci_conv *p, int64_t limit, unsigned char *ws, ckci_gpu_sums *s,
+                                       ckci_conv *plain, ckconv_error *err)
+{
+    const int written = ckci_written(p->op);
+    const ckci_tensor *t = &p->t[written];
+    const int gradient = ckci_find_element(t->op.kind)->sum == CKCI_SUM_GRADIENT;
+    if (ckci_conv_kind(p) != CKCONV_F32 || t->op.kind == CKCONV_PASS ||
+        (t->dtype == CKCONV_F32 && !gradient)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "sums wait in workspace where their epilogue has more to do than to add to f32");
+    }
+    CKCI_TRY(ckci_place_gpu_sums(p, 1, limit, ws, s, err));
+    *plain = *p;
+    plain->t[written] = s->t;
+    plain->num_d = 0;
+    return CKCONV_OK;
+}
+
+/* Sums are written and read, D tensors read, results written: 14 bytes an element in f16 or bf16, at 2.6 TB/s
+   on 132 units; half as fast where positions lie side by side, which are as short lines as a block has rows;
+   a fifth where neither positions nor eights of channels do (H200, 60 layers: 4.5 to 7.5, 9 to 12 and 24 ps
+   an element). */
+CKCI_FN double ckci_apart_cost(const ckconv_device *device, const ckci_tensor *written)
+{
+    const double bytes = 14 * (double)ckci_count(written);
+    const double rate = ckci_aligned_columns(written, written->len[2]) ? 20
+                        : written->stride[2] != 1                      ? 10
+                                                                       : 4.4;
+    return ckci_cost_launch(device, 2500) + ckci_cost_bytes(device, bytes, rate);
+}
+
+CKCI_FN ckconv_status ckci_fit_sums(ckci_fit *f, ckconv_error *err)
+{
+    const ckci_conv *p = &f->p->conv;
+    ckci_gpu_sums s;
+    ckci_conv plain;
+    ckconv_plan one;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    CKCI_TRY(ckci_place_apart(p, f->limit, NULL, &s, &plain, err));
+    CKCI_TRY(ckci_plan_part(&plain, &f->plan->device, f->limit - s.bytes, 0, &one, &f->cost, err));
+    const double apart = ckci_apart_cost(&f->plan->device, &p->t[ckci_written(p->op)]);
+    f->ns = ckci_part_ns(&one);
+    f->cost += ckci_cost_like(apart, f->cost, f->ns);
+    f->ns += apart;
+    f->plan->grid[0] = one.grid[0];
+    f->plan->block[0] = one.block[0];
+    f->plan->tune[CKCI_TUNE_FIRST] = one.instance;
+    f->plan->split_k = one.split_k;
+    f->plan->workspace_bytes = s.bytes + one.workspace_bytes;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_sums(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                                     unsigned char *ws, const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                     ckconv_error *err)
+{
+    ckci_gpu_sums s;
+    ckci_conv plain;
+    ckconv_plan part = *plan;
+    (void)args;
+    (void)tile;
+    CKCI_TRY(ckci_place_apart(&p->conv, ckci_run_limit(plan), ws, &s, &plain, err));
+    part.instance = (int32_t)plan->tune[CKCI_TUNE_FIRST];
+    part.workspace_bytes -= s.bytes;
+    CKCI_TRY(ckci_list_part(&part, &plain, ws ? ws + s.bytes : NULL, e, err));
+    return ckci_emit_gpu_sums(&p->conv, &s, 1, e, err);
 }
 
 
@@ -23864,6 +24028,8 @@ CKCI_FN int32_t ckci_cpu_features(void)
       ckci_list_sections)                                                                                    \
     X(gpu_sections_bwd_weight, TWO_STAGE, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sections,           \
       ckci_list_sections)                                                                                    \
+    X(gpu_sums_fwd, UNFUSED, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sums, ckci_list_sums)                   \
+    X(gpu_sums_bwd_data, UNFUSED, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sums, ckci_list_sums)         \
     X(gpu_patches_fwd, UNFUSED, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_patches, ckci_list_patches)          \
     X(gpu_patches_bwd_data, UNFUSED, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_patches,                   \
       ckci_list_patches)                                                                                     \
@@ -23994,6 +24160,16 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 #undef CKCI_RUN_1
 #undef CKCI_RUN_0
     return index >= 0 && index < (int32_t)(sizeof table / sizeof table[0]) ? &table[index] : NULL;
+}
+
+/* Is this a GPU's plan of fwd or bwd_data whose epilogue acts element by element? bwd_weight's acts on few
+   numbers; sections, patches and sums have the launches that they consist of. */
+CKCI_FN int ckci_acts_single(const ckconv_plan *plan, const ckci_problem *p)
+{
+    const ckconv_family family = ckci_find_instance(plan->instance)->family;
+    return plan->engine == CKCONV_ENGINE_GPU && ckci_desc_of(plan->op) == CKCI_DESC_CONV &&
+           ckci_sums_over(plan->op) == CKCI_OVER_TAPS && family != CKCONV_FAMILY_UNFUSED &&
+           family != CKCONV_FAMILY_TWO_STAGE && ckci_single(&p->conv);
 }
 
 /* Does this problem ask for dbias? */
@@ -24425,6 +24601,11 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
             }
         }
         f.ns = f.ns < 0 ? ckci_cost_ns(f.cost, 1) : f.ns;
+        if (ckci_acts_single(&trial, p)) {
+            const double longer = ckci_single_cost(&plan->device, &p->conv.t[ckci_written(plan->op)]);
+            f.cost += ckci_cost_like(longer, f.cost, f.ns);
+            f.ns += longer;
+        }
         if (ckci_fit_bias(&f, why) != CKCONV_OK) {
             ckci_keep_reason(why, now, &rank, &reason);
             continue;
@@ -25880,7 +26061,9 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
         return instance->tile.form == CKCI_TILE_NONE ? "slow: each thread computes mid again for each use"
                                                      : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
-        return ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
+        return instance->fit == ckci_fit_sums
+                   ? "sums go through workspace to the epilogue, which would take longer beside them"
+               : ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
                    ? "mid goes through workspace: the second filter has more than one tap"
@@ -25901,18 +26084,12 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     }
 }
 
-/* The clause about an epilogue that is computed element by element. bwd_weight needs none: its epilogue acts
-   on few numbers. */
+/* The clause about an epilogue that is computed element by element. */
 CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
 {
-    ckci_gpu_target target;
-    if (ckci_desc_of(plan->op) != CKCI_DESC_CONV || ckci_sums_over(plan->op) != CKCI_OVER_TAPS) {
-        return "";
-    }
-    ckci_set_target(&p->conv, &target);
-    return target.form != CKCI_FORM_SINGLE ? ""
-           : ckci_find_element(target.t.op.kind)->sum > CKCI_SUM_ADD &&
-                   ckci_find_element(target.t.op.kind)->sum != CKCI_SUM_AFFINE
+    const ckci_conv *c = &p->conv;
+    return !ckci_acts_single(plan, p) ? ""
+           : ckci_find_element(c->t[ckci_written(plan->op)].op.kind)->sum == CKCI_SUM_GRADIENT
                ? "; slow: this epilogue acts element by element"
                : "; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as "
                  "one number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16";
@@ -26018,7 +26195,10 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
         at = instance->tile.rows == 0 ? ckci_append(text, size, at, ")")
                                       : ckci_append(text, size, at, ", tile %dx%d)", (int)instance->tile.rows,
                                                     (int)instance->tile.columns);
-        if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
+        if (instance->fit == ckci_fit_sums) {
+            at = ckci_append(text, size, at, " of %s",
+                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]));
+        } else if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
             at = ckci_append(text, size, at, " of %s and %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]),
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_SECOND]));
@@ -26776,6 +26956,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_TMA_STAGES
 #undef CKCI_TMA_DONE
 #undef CKCI_TMA_FACTORS
+#undef CKCI_GROUP_FACTORS
 #undef CKCI_TMA_SLOT
 #undef CKCI_TMA_TILES
 #undef CKCI_TMA_WEIGHT_TILES
@@ -27361,6 +27542,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("SLABS_B")
 #pragma pop_macro("SLICES")
 #pragma pop_macro("SLIP")
+#pragma pop_macro("SLOPED")
 #pragma pop_macro("SLOTS")
 #pragma pop_macro("SOME")
 #pragma pop_macro("SPAN")

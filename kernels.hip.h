@@ -1422,6 +1422,12 @@ template <bool GELU, class T> CKCI_K_FN T ckci_k_element_few(const ckconv_elemen
         return alpha * x + beta * d;
     case CKCONV_SCALE_ADD:
         return alpha * x + d;
+    case CKCONV_BIAS_RELU_ADD:
+        return (x < 0 ? (T)0 : x) + d;
+    case CKCONV_RELU_BWD:
+        return d <= 0 ? (T)0 : x;
+    case CKCONV_CLAMP_BWD:
+        return d <= alpha || d >= beta ? (T)0 : x;
     case CKCONV_RELU:
     case CKCONV_BIAS_RELU:
     case CKCONV_BIAS_RESIDUAL_RELU:
@@ -1456,7 +1462,7 @@ template <class T> CKCI_K_FN T ckci_k_curve(ckconv_element kind, T x, T d)
 template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, T d)
 {
     if constexpr (OPS == CKCI_K_OPS_ALL) {
-        const T alpha = (T)op.alpha, beta = (T)op.beta;
+        const T alpha = (T)op.alpha;
         switch (op.kind) {
         case CKCONV_LEAKY_RELU:
             return x < 0 ? alpha * x : x;
@@ -1464,12 +1470,6 @@ template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ck
             return x <= -3 ? (T)0 : x >= 3 ? (T)1 : (x + 3) / 6;
         case CKCONV_HARDSWISH:
             return x <= -3 ? (T)0 : x >= 3 ? x : x * (x + 3) / 6;
-        case CKCONV_BIAS_RELU_ADD:
-            return (x < 0 ? (T)0 : x) + d;
-        case CKCONV_RELU_BWD:
-            return d <= 0 ? (T)0 : x;
-        case CKCONV_CLAMP_BWD:
-            return d <= alpha || d >= beta ? (T)0 : x;
         case CKCONV_SIGMOID_BWD:
             return x * (d * (1 - d));
         case CKCONV_TANH:
@@ -1840,7 +1840,7 @@ CKCI_K_FN void ckci_k_load_channels(const ckci_gpu_extra &t, int32_t across, int
 
 /* The numbers of the closed form, in the type of sums. */
 template <class R> struct ckci_k_closed {
-    R alpha, beta, low, high;
+    R alpha, beta, low, high, gate_low, gate_high;
 
     explicit CKCI_K_MEMBER ckci_k_closed(const ckci_gpu_target &o)
     {
@@ -1849,11 +1849,15 @@ template <class R> struct ckci_k_closed {
             beta = o.beta_d;
             low = o.low_d;
             high = o.high_d;
+            gate_low = o.gate_low_d;
+            gate_high = o.gate_high_d;
         } else {
             alpha = o.alpha;
             beta = o.beta;
             low = o.low;
             high = o.high;
+            gate_low = o.gate_low;
+            gate_high = o.gate_high;
         }
     }
 };
@@ -1880,14 +1884,43 @@ CKCI_K_FN float ckci_k_between(float x, float low, float high)
 #endif
 }
 
+CKCI_K_FN double ckci_k_at_least(double x, double low)
+{
+    return x < low ? low : x;
+}
+
 CKCI_K_FN double ckci_k_between(double x, double low, double high)
 {
     return x < low ? low : x > high ? high : x;
 }
 
-/* A D tensor's numbers d come to N sums x. FACTORS: they may multiply them. */
+/* Numbers d of a D tensor that does not multiply come to N sums x. */
+template <int N, class R>
+CKCI_K_FN void ckci_k_add_numbers(const ckci_gpu_target &o, int32_t how, const R (&d)[N], R (&x)[N])
+{
+    const ckci_k_closed<R> f(o);
+    if (how == CKCI_EXTRA_MASK) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            x[i] = d[i] <= f.gate_low || d[i] >= f.gate_high ? (R)0 : x[i];
+        }
+        return;
+    }
+    if (how == CKCI_EXTRA_AFTER) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            x[i] = ckci_k_at_least(x[i], f.gate_low);
+        }
+    }
+    CKCI_K_UNROLL(32)
+    for (int i = 0; i < N; i++) {
+        x[i] = ckci_k_fma(f.beta, d[i], x[i]);
+    }
+}
+
+/* D tensor t's numbers d come to N sums x. FACTORS: they may multiply them. */
 template <bool FACTORS, int N, class R>
-CKCI_K_FN void ckci_k_join(const ckci_gpu_extra &t, R beta, const R (&d)[N], R (&x)[N])
+CKCI_K_FN void ckci_k_join(const ckci_gpu_target &o, const ckci_gpu_extra &t, const R (&d)[N], R (&x)[N])
 {
     if (FACTORS && t.how == CKCI_EXTRA_MULTIPLY) {
         CKCI_K_UNROLL(32)
@@ -1896,10 +1929,17 @@ CKCI_K_FN void ckci_k_join(const ckci_gpu_extra &t, R beta, const R (&d)[N], R (
         }
         return;
     }
+    ckci_k_add_numbers(o, t.how, d, x);
+}
+
+/* The numbers after the first one move up. */
+template <int N, class R> CKCI_K_FN void ckci_k_move_up(R (&x)[N], R last)
+{
     CKCI_K_UNROLL(32)
-    for (int i = 0; i < N; i++) {
-        x[i] = ckci_k_fma(beta, d[i], x[i]);
+    for (int i = 0; i + 1 < N; i++) {
+        x[i] = x[i + 1];
     }
+    x[N - 1] = last;
 }
 
 /* N sums x through a sigmoid, silu or gelu. The code stands once: it takes the first one, and the others move
@@ -1908,12 +1948,18 @@ template <int OPS, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_eleme
 {
     CKCI_K_UNROLL(1)
     for (int i = 0; i < N; i++) {
-        const R y = ckci_k_element<OPS>(op, x[0], (R)0);
-        CKCI_K_UNROLL(32)
-        for (int j = 0; j + 1 < N; j++) {
-            x[j] = x[j + 1];
-        }
-        x[N - 1] = y;
+        ckci_k_move_up(x, ckci_k_element<OPS>(op, x[0], (R)0));
+    }
+}
+
+/* The same of the curve's derivative at d. */
+template <int OPS, int N, class R>
+CKCI_K_FN void ckci_k_bend(const ckconv_element_op &op, R (&x)[N], R (&d)[N])
+{
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < N; i++) {
+        ckci_k_move_up(x, ckci_k_element<OPS>(op, x[0], d[0]));
+        ckci_k_move_up(d, d[0]);
     }
 }
 
@@ -1986,17 +2032,14 @@ template <int N> CKCI_K_FN void ckci_k_linear(const ckci_gpu_target &o, float (&
     }
 }
 
-/* The residual's N numbers, `words` of f16 or bf16, come to them. */
+/* The residual's N numbers (o.residual > 0), `words` of f16 or bf16, come to them. */
 template <int N>
 CKCI_K_FN void ckci_k_add_residual(const ckci_gpu_target &o, float (&x)[N], int32_t dtype,
                                    const uint32_t *words)
 {
     float d[N];
     ckci_k_widen_line(CKCI_K_BF16(dtype != CKCONV_F16), words, d);
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < N; i++) {
-        x[i] = ckci_k_fma(o.beta, d[i], x[i]);
-    }
+    ckci_k_add_numbers(o, o.d[o.residual - 1].how, d, x);
 }
 
 /* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at
@@ -2025,13 +2068,13 @@ CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra 
 }
 
 /* The epilogue of such sums, in any form but SINGLE, up to the rounding to storage. CURVED: that form, too,
-   whose constants take scalar registers; FACTORS: D tensors may multiply. */
-template <int N, bool CURVED = true, bool FACTORS = true, bool SHORT = false, class R>
+   whose constants take scalar registers; FACTORS: D tensors may multiply; SLOPED: that form, too. */
+template <int N, bool CURVED = true, bool FACTORS = true, bool SHORT = false, bool SLOPED = false, class R>
 CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
                                int64_t channel, int32_t left = N)
 {
     const ckci_gpu_target &o = ckci_k_late(target);
-    const R alpha = ckci_k_closed<R>(o).alpha, beta = ckci_k_closed<R>(o).beta;
+    const R alpha = ckci_k_closed<R>(o).alpha;
     CKCI_K_UNROLL(8)
     for (int i = 0; i < N && o.scale; i++) {
         x[i] *= !SHORT || i < left ? ((const R *)o.scale)[channel + i] : (R)1;
@@ -2048,7 +2091,11 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
     for (int j = 0; j < o.adds; j++) {
         R d[N];
         ckci_k_load_extra<N, SHORT>(o, o.d[j], to, channel, left, d);
-        ckci_k_join<FACTORS>(o.d[j], beta, d, x);
+        if (SLOPED && o.form == CKCI_FORM_SLOPED) {
+            ckci_k_bend<ckci_k_line_ops<R>::OPS>(o.t.op, x, d);
+            continue;
+        }
+        ckci_k_join<FACTORS>(o, o.d[j], d, x);
     }
     if (CURVED && o.form == CKCI_FORM_CURVED) {
         ckci_k_bend<ckci_k_line_ops<R>::OPS>(o.t.op, x);
@@ -2079,8 +2126,9 @@ template <class T, class R> CKCI_K_FN void ckci_k_take_line(const T *v, R (&x)[8
     }
 }
 
-/* Eight sums v, in LDS, to memory at `to`, in any form but SINGLE. SHORT: `left` of them, one by one. */
-template <bool SHORT = false, class T>
+/* Eight sums v, in LDS, to memory at `to`, in any form but SINGLE (SLOPED: that one, too). SHORT: `left` of
+   them, one by one. */
+template <bool SHORT = false, bool SLOPED = false, class T>
 CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned char *to, int64_t channel,
                                  int32_t left = 8)
 {
@@ -2092,7 +2140,7 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     if (!SHORT || o.form != CKCI_FORM_STORE) {
         typename ckci_k_real<T>::type x[8];
         ckci_k_take_line(v, x);
-        ckci_k_epilogue<8, true, true, SHORT>(o, x, to, channel, left);
+        ckci_k_epilogue<8, true, true, SHORT, SLOPED>(o, x, to, channel, left);
         alignas(16) T y[8];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
@@ -2115,8 +2163,8 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     }
 }
 
-/* `count` (1 or 8) columns c, ... of one position. v lies in LDS. */
-template <class T>
+/* `count` (1 or 8) columns c, ... of one position. v lies in LDS. SLOPED: in that form, too. */
+template <bool SLOPED = false, class T>
 CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, T *v, int32_t count, int32_t g, int32_t n, int32_t c,
                              int32_t columns, int32_t z, int32_t y, int32_t x)
 {
@@ -2125,8 +2173,8 @@ CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, T *v, int32_t count, int
     if (p.o_vec && count == 8 && p.o.form != CKCI_FORM_SINGLE) {
         const int64_t at =
             g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
-        ckci_k_write_line(p.o, v, t.p + at * ckci_k_size(t.dtype),
-                          p.o.across ? (int64_t)x : (int64_t)g * columns + c);
+        ckci_k_write_line<false, SLOPED>(p.o, v, t.p + at * ckci_k_size(t.dtype),
+                                         p.o.across ? (int64_t)x : (int64_t)g * columns + c);
         return;
     }
     CKCI_K_UNROLL(1)
@@ -4987,7 +5035,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         STRIPS = BM * PITCH * 4,
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
-    enum { THREADS = 256, SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF, FACTORS = BN > 64 };
+    enum { THREADS = 256, SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF, FACTORS = CKCI_GROUP_FACTORS(BN) };
     typedef float number;
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
@@ -5175,8 +5223,10 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             blocks<0>(o, shift, factor, 0, to);
         } else if (!d) {
             blocks<1>(o, shift, factor, 0, to);
-        } else {
+        } else if (d->how < CKCI_EXTRA_MASK) {
             blocks<2>(o, shift, factor, d->dtype, to);
+        } else {
+            blocks<3>(o, shift, factor, d->dtype, to, d->how);
         }
         ckci_k_meet<128>(1 + group);
         CKCI_K_UNROLL(8)
@@ -5189,15 +5239,15 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     }
 
     /* Rounds all sums. FORM: 0: as they are, 1: factor * sum + shift, between low and high, 2: and with beta
-       * (what lies in `to`, a tensor of type d_type). Each is done with as soon as it is computed: there are
-       no registers for all that come of them. */
+       * (what lies in `to`, a tensor of type d_type), 3: as `how` has it. Each is done with as soon as it is
+       computed: there are no registers for all that come of them. */
     template <int FORM>
     CKCI_K_MEMBER void blocks(const ckci_gpu_target &o, const float *shift, const float *factor,
-                              int32_t d_type, unsigned char *to)
+                              int32_t d_type, unsigned char *to, int32_t how = CKCI_EXTRA_ADD)
     {
         const int32_t dtype = o.t.dtype;
         const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
-        const float alpha = o.alpha, beta = o.beta;
+        const float alpha = o.alpha;
         const bool rows = rows_add(o);
         float more[2] = {0, 0}, scale[2] = {alpha, alpha};
         if (FORM && !rows) {
@@ -5211,7 +5261,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         CKCI_K_UNROLL(16)
         for (int j = 0; j < N / 8; j += 2) {
             uint32_t two[4];
-            if constexpr (FORM == 2) {
+            if constexpr (FORM >= 2) {
                 ckci_k_get_blocks(to + j * 1024, two, true);
             }
             CKCI_K_UNROLL(4)
@@ -5226,12 +5276,11 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                     x[0] = fmaf(scale[i % 2], x[0], add[0]);
                     x[1] = fmaf(scale[i % 2], x[1], add[1]);
                 }
-                if constexpr (FORM == 2) {
-                    x[0] = fmaf(beta, bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
-                                x[0]);
-                    x[1] = fmaf(beta,
-                                bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16),
-                                x[1]);
+                if constexpr (FORM >= 2) {
+                    const float d[2] = {
+                        bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
+                        bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16)};
+                    ckci_k_add_numbers(o, FORM == 3 ? how : CKCI_EXTRA_ADD, d, x);
                 }
                 if constexpr (FORM) {
                     ckci_k_limit(o, x);
@@ -6377,7 +6426,8 @@ struct alignas(8) ckci_k_position_entry {
   >>k-matrix-gather-reduce
   fwd and bwd_data of few positions: tiles are fewer than compute units, and each has many steps. Blocks then
   take parts of them (kernels/matrix/gather.h) and leave f32 sums [part][group][row][column] in the workspace;
-  here they are added, part after part, always in that order, and written with the epilogue. Neighbouring
+  here they are added, part after part, always in that order, and written with the epilogue. So are sums of
+  one part whose epilogue would take longer in the kernel that computes them (gpu/sums.h). Neighbouring
   threads add neighbouring words of four columns, so that loads of a wave fill lines; through LDS each gets
   eight columns of a row: of the same row as its neighbour, or, where columns are not written together
   (channels first), of the next one, whose positions are.
@@ -6487,7 +6537,7 @@ struct ckci_k_gather_reduce {
         ckci_k_axis axis[3];
         ckci_k_find_axes(p.dim, 0, axis);
         const ckci_k_place q = ckci_k_row(axis, b.row);
-        ckci_k_write8(p, spot(m, WORDS * b.own), 8, b.group, q.n, b.eight * 8, p.columns,
+        ckci_k_write8<true>(p, spot(m, WORDS * b.own), 8, b.group, q.n, b.eight * 8, p.columns,
                       axis[0].write0 + q.z * p.dim[0].write_step, axis[1].write0 + q.y * p.dim[1].write_step,
                       axis[2].write0 + q.x * p.dim[2].write_step);
     }
@@ -10058,19 +10108,19 @@ struct ckci_k_tma_pieces {
     }
 };
 
-/* The residual's boxes of a block's tiles, behind the steps of each: in the order in which groups store what
-   is written, as far ahead as LDS has room. The TMA brings them, or the wave copies those of planes that do
+/* The residual's boxes of a block's tiles, in the order in which groups store what is written, as far ahead
+   as LDS has room. The TMA brings them, or the wave copies those of planes that do
    not lie in one image, or not at 16 bytes. */
 template <class TILES> struct ckci_k_tma_residual {
     typedef typename TILES::columns columns;
 
     const ckci_gpu_tma &p;
     typename TILES::lds &m;
-    uint32_t place, parity; /* of the next box, a bit for each group */
-    uint64_t *late;         /* a box whose copies have yet to come */
+    uint32_t next;  /* box, four bits for each group: its place, and above them the place's parity */
+    uint64_t *late; /* a box whose copies have yet to come */
 
     CKCI_K_MEMBER ckci_k_tma_residual(const ckci_gpu_tma &args, typename TILES::lds &room)
-        : p(args), m(room), place(0), parity(3), late(nullptr)
+        : p(args), m(room), next(0x44), late(nullptr)
     {
     }
 
@@ -10091,17 +10141,17 @@ template <class TILES> struct ckci_k_tma_residual {
         for (int32_t box = 0; box < TILES::MI * TILES::SLABS && !s.late(); box++) {
             CKCI_K_UNROLL(1)
             for (int32_t g = 0; g < 2; g++) {
-                const int32_t part = p.turns ? 0 : g, at = place >> g & 1;
+                const int32_t part = p.turns ? 0 : g, at = next >> 4 * g & 3;
                 const columns b(p, TILES::column_at(s, part, box / TILES::MI));
                 const int32_t row = TILES::row_at(s, part, box % TILES::MI, box / TILES::MI);
                 if ((!p.turns || g == group) && b.count > 0 && row < p.conv.rows) {
-                    if (box >= CKCI_TMA_RESIDUALS) { /* who leaves a place may wait for what is late */
+                    if (box >= p.places) { /* who leaves a place may wait for what is late */
                         say<0>();
                     }
-                    ckci_k_turns_await(&m.left[g][at], parity >> g & 1);
+                    ckci_k_turns_await(&m.left[g][at], next >> (4 * g + 2) & 1);
                     bring(s, b, row, TILES::residual_box(p, m, g, at), &m.come[g][at]);
-                    place ^= 1u << g;
-                    parity ^= (uint32_t)at << g;
+                    next += (at + 1 == p.places ? 4 - at : 1) << 4 * g;
+                    next &= 0x77; /* a parity's bit falls out */
                 }
             }
         }
@@ -10135,27 +10185,29 @@ template <class TILES> struct ckci_k_tma_residual {
     }
 
     /* Channels of 64 positions, four at a time, of which planes have a multiple; zeros where there are none.
-       Rows are positions, or, of products for each image, channels. */
+       Rows are positions, or, of products for each image, channels. A lane has four positions of every other
+       channel. */
     CKCI_K_MEMBER void copy(const ckci_k_tma_pieces &s, const columns &b, int32_t row,
                             unsigned char *to) const
     {
-        enum { P = 4, EACH = CKCI_TMA_BOX / P };
+        enum { P = 4, EACH = CKCI_TMA_BOX / P, ROWS = 32 / EACH };
         const ckci_gpu_box &o = p.box[3];
         const bool across = !p.plane;
-        const int32_t position0 = across ? b.first : row, channel0 = across ? row : b.first;
-        const int32_t positions = across ? p.conv.columns : p.conv.rows,
-                      channels = across ? p.conv.rows - row : b.count;
-        CKCI_K_UNROLL(1)
-        for (int32_t i = TILES::lane(); i < CKCI_TMA_BOX * EACH; i += 32) {
-            const int32_t r = i / EACH, first = i % EACH * P, position = position0 + first;
-            const int32_t image = across ? s.image : ckci_k_divide(position, p.by_plane);
-            const bool some = r < channels && position < positions;
-            const unsigned char *from =
-                o.p + (some ? CKCI_K_HALF * (image * o.stride[1] + (channel0 + r) * o.stride[2] + position -
-                                             (across ? 0 : image * p.plane))
-                            : 0);
-            unsigned char *at = to + ckci_k_spot<128>(r, first / 8) + first % 8 * CKCI_K_HALF;
-            ckci_k_copy_async<CKCI_K_HALF * P>(at, from, some);
+        const int32_t own = TILES::lane() / EACH, first = TILES::lane() % EACH * P;
+        const int32_t position = (across ? b.first : row) + first, channel = (across ? row : b.first) + own;
+        const int32_t image = across ? s.image : ckci_k_divide(position, p.by_plane);
+        const bool some = position < (across ? p.conv.columns : p.conv.rows);
+        const int32_t left = some ? (across ? p.conv.rows - row : b.count) - own : 0;
+        const unsigned char *from = o.p + CKCI_K_HALF * (image * o.stride[1] + channel * o.stride[2] +
+                                                         position - (across ? 0 : image * p.plane));
+        const int64_t more = CKCI_K_HALF * ROWS * o.stride[2];
+        to += first % 8 * CKCI_K_HALF;
+        CKCI_K_UNROLL(4)
+        for (int32_t r = 0; r < CKCI_TMA_BOX; r += ROWS) {
+            const bool good = r < left;
+            ckci_k_copy_async<CKCI_K_HALF * P>(to + ckci_k_spot<128>(own + r, first / 8), good ? from : o.p,
+                                               good);
+            from += more;
         }
     }
 
@@ -10173,7 +10225,8 @@ template <class TILES> struct ckci_k_tma_residual {
     }
 };
 
-/* What one of four waves sends of an operand: every other box. Nothing here depends on a wave's lane, so
+/* What one of four waves sends of an operand: every other box, or, where a wave has the residual, all of
+   columns'. Nothing here depends on a wave's lane, so
    that compilers compute it once for all; KIND_OF: of its boxes. A step has few instructions: a tile's
    products would wait for many. Boxes of a step's taps, then of the next step's, go through the reduction
    one after the other: taps first, but layers after channels. What is left of the last step has channels
@@ -10252,6 +10305,15 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
         boxes = boxes < most ? boxes : most;
         bytes = (boxes + 1 - half) / 2 *
                 (across ? +CKCI_TMA_BOX_BYTES : 128 * (WHICH ? p.box[1].rows : TILES::rows(p)));
+        if (alone()) {
+            bytes = boxes * (across ? +CKCI_TMA_BOX_BYTES : 128 * p.box[1].rows);
+        }
+    }
+
+    /* Are all boxes this wave's? */
+    CKCI_K_MEMBER bool alone() const
+    {
+        return WHICH && !WEIGHT && p.residual;
     }
 
     /* The pixel, or the row, of a position. */
@@ -10428,6 +10490,10 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
                         send_box(j, i, to + i * beside, full);
                     }
                 }
+                CKCI_K_UNROLL(1)
+                for (int32_t i = 1; i < boxes && alone(); i += 2) {
+                    send_box(0, i, to + i * beside, full);
+                }
             }
             to += below;
             if constexpr (!WEIGHT) {
@@ -10522,7 +10588,7 @@ template <class TILES> struct ckci_k_tma_copier {
   columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the tile's rows
   as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns would wait
   for LDS. A residual's boxes of 64 x 64 come into LDS where the last stage would be: one of the waves that
-  send brings a tile's behind its steps, in the order in which groups store what they are added to.
+  send does nothing else, in the order in which groups store what they are added to.
 
   1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
   channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
@@ -10600,18 +10666,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
     }
 
-    /* ---- Waves that send. The first boxes are known before barriers have begun. RESIDUAL: and boxes of the
-       residual, which has a loop of its own lest others take registers for it. */
-    template <int WHICH, int KIND_OF, bool RESIDUAL>
+    /* ---- Waves that send. The first boxes are known before barriers have begun. */
+    template <int WHICH, int KIND_OF>
     static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
         ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
-        ckci_k_tma_residual<ckci_k_tma_tiles> residual(p, m);
-        if constexpr (RESIDUAL) {
-            residual.begin();
-        }
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
@@ -10631,14 +10692,27 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 stage = last ? 0 : stage;
                 parity ^= last;
             }
-            if constexpr (RESIDUAL) {
-                residual.send(piece, group);
-            }
             group ^= turns(p);
             some = piece.next();
             if (some) {
                 s.start(piece);
             }
+        }
+    }
+
+    /* A wave has the residual for itself: it waits for those that add it, operands do not. */
+    static CKCI_K_MEMBER void send_residual(const ckci_gpu_tma &p, lds &m)
+    {
+        ckci_k_tma_residual<ckci_k_tma_tiles> residual(p, m);
+        ckci_k_tma_pieces piece(p);
+        int32_t group = 0;
+        residual.begin();
+        __syncthreads();
+        ckci_k_await_last();
+        CKCI_K_UNROLL(1)
+        while (piece.next()) {
+            residual.send(piece, group);
+            group ^= turns(p);
         }
     }
 
@@ -10692,34 +10766,30 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
         if constexpr (WHICH && !WEIGHT) {
             if (half && p.residual) {
-                if (kind == 2) {
-                    send_kind<WHICH, 2, true>(p, m, half);
-                } else {
-                    send_kind<WHICH, 3, true>(p, m, half);
-                }
+                send_residual(p, m);
                 return;
             }
         }
         if (kind == 2) {
-            send_kind<WHICH, 2, false>(p, m, half);
+            send_kind<WHICH, 2>(p, m, half);
             return;
         }
         if constexpr (WHICH == WEIGHT) {
             if (kind == PIXELS + 3) {
-                send_kind<WHICH, PIXELS + 3, false>(p, m, half);
+                send_kind<WHICH, PIXELS + 3>(p, m, half);
                 return;
             }
             if (kind == PIXELS + 4) {
-                send_kind<WHICH, PIXELS + 4, false>(p, m, half);
+                send_kind<WHICH, PIXELS + 4>(p, m, half);
                 return;
             }
             if (WEIGHT || kind == PIXELS + 5) {
-                send_kind<WHICH, PIXELS + 5, false>(p, m, half);
+                send_kind<WHICH, PIXELS + 5>(p, m, half);
                 return;
             }
         }
         if constexpr (!WEIGHT) {
-            send_kind<WHICH, 3, false>(p, m, half);
+            send_kind<WHICH, 3>(p, m, half);
         }
     }
 
@@ -10732,8 +10802,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     int32_t filled; /* the strip that was filled last */
     int32_t spot;   /* in a strip, of a thread's eight numbers of 16 of the instruction's columns */
     int32_t stage;
-    uint32_t parities; /* of stages' turns, a bit each */
-    uint32_t taken;    /* boxes of the residual so far, modulo places and turns */
+    uint32_t parities; /* of stages' turns, a bit each; above, of the residual's */
+    int32_t place;     /* of the residual's next box */
     int32_t known;     /* columns of tiles, or rows, whose numbers `vector` has */
     alignas(16) float sum[MI][NI / 2], row_sum[SLABS_A + SLABS_A % 2][2];
 
@@ -10742,8 +10812,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         group = wave / 4;
         first = wave % 4 == 0;
         part = turns(p) ? 0 : group;
-        filled = stage = 0;
-        parities = taken = 0;
+        filled = stage = place = 0;
+        parities = 0;
         known = -1;
         const int32_t row = turned_strip() ? lane() / 16 * 8 + lane() % 8 : wave % 4 * 16 + lane() % 16;
         spot = ckci_k_spot<128>(row, turned_strip() ? wave % 4 * 2 + lane() / 8 % 2 : lane() / 16);
@@ -11026,7 +11096,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     static CKCI_K_MEMBER unsigned char *residual_box(const ckci_gpu_tma &p, lds &m, int32_t group,
                                                      int32_t place)
     {
-        return m.stages + p.residual + (group * CKCI_TMA_RESIDUALS + place) * CKCI_TMA_BOX_BYTES;
+        return m.stages + p.residual + (group * p.places + place) * CKCI_TMA_BOX_BYTES;
     }
 
     /* Sums as f32 to [part][image][row][column]; more: added to what is there. Four lanes fill a sector. */
@@ -11100,10 +11170,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     /* The residual's next box comes to sums. */
     CKCI_K_MEMBER void add_residual(float (&x)[32], bool turn)
     {
-        const int32_t place = (int32_t)taken % CKCI_TMA_RESIDUALS;
         const unsigned char *box = residual_box(p, m, group, place);
         uint32_t more[4][4];
-        ckci_k_turns_await(&m.come[group][place], taken / CKCI_TMA_RESIDUALS % 2);
+        ckci_k_turns_await(&m.come[group][place], parities >> CKCI_TMA_MOST & 1);
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) {
             ckci_k_get_blocks(box + spot_of(q, turn), more[q], turn);
@@ -11112,7 +11181,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (lane() == 0) {
             ckci_k_turns_arrive(&m.left[group][place]);
         }
-        taken++;
+        place++;
+        if (place == p.places) {
+            place = 0;
+            parities ^= 1u << CKCI_TMA_MOST;
+        }
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) {
             ckci_k_add_residual(p.conv.o, *(float(*)[8])(x + q * 8), p.conv.o.t.dtype, more[q]);
@@ -11465,7 +11538,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         const int32_t i = lane();
         if (wave < 3) {
             if (i < stages(p)) {
-                ckci_k_turns_begin(wave < 2 ? &m.full[wave][i] : &m.empty[i], wave < 2 || turns(p) ? 4 : 8);
+                ckci_k_turns_begin(wave < 2 ? &m.full[wave][i] : &m.empty[i],
+                                   wave < 2   ? (!WEIGHT && p.residual ? 3 : 4)
+                                   : turns(p) ? 4
+                                              : 8);
                 ckci_k_turns_begun();
             }
         } else if (wave < 6 && p.box[wave - 3].rank > 0) {
@@ -14263,7 +14339,7 @@ template <class S> struct ckci_k_tile_sums {
     CKCI_K_MEMBER void scale(const ckci_gpu_target &o, const unsigned char *out, const int64_t *places,
                              int32_t columns, int64_t channel)
     {
-        const float alpha = o.alpha, beta = o.beta;
+        const float alpha = o.alpha;
         CKCI_K_UNROLL(16)
         for (int i = 0; i < S::RM; i++) {
             CKCI_K_UNROLL(16)
@@ -14289,11 +14365,7 @@ template <class S> struct ckci_k_tile_sums {
                     if (output && good && place >= 0) {
                         ckci_k_load_line<4>(CKCONV_F32, from + place + 4 * column(j), more);
                     }
-                    const bool factor = t.how == CKCI_EXTRA_MULTIPLY;
-                    CKCI_K_UNROLL(4)
-                    for (int k = 0; k < 4; k++) {
-                        c[i][j + k] = factor ? c[i][j + k] * more[k] : fmaf(beta, more[k], c[i][j + k]);
-                    }
+                    ckci_k_join<true>(o, t, more, *(float(*)[4]) & c[i][j]);
                 }
             }
         }
@@ -16122,7 +16194,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
     typedef typename S::T T;
     constexpr int PER = PLANES ? 4 : V, COUNT = XO * V / PER;
     const ckci_gpu_target &o = p.o;
-    const T alpha = ckci_k_closed<T>(o).alpha, beta = ckci_k_closed<T>(o).beta;
+    const T alpha = ckci_k_closed<T>(o).alpha;
     T d[V];
     if (o.scale || o.shift) {
         CKCI_K_UNROLL(4)
@@ -16153,6 +16225,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
                 }
             }
             const bool factor = t.how == CKCI_EXTRA_MULTIPLY;
+            const T beta = ckci_k_closed<T>(o).beta;
             CKCI_K_UNROLL(32)
             for (int i = 0; i < XO * V; i++) {
                 const T more = d[PLANES ? 0 : i % V];
@@ -16189,7 +16262,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
         }
         T more[XO * V];
         ckci_k_depth_widen<COUNT>(w, more, p.bf16);
-        ckci_k_join<true>(t, beta, more, e);
+        ckci_k_join<true>(o, t, more, e);
     }
     if (o.form == CKCI_FORM_CURVED) {
         ckci_k_bend<GELU ? CKCI_K_OPS_ALL : CKCI_K_OPS_PLAIN>(o.t.op, e);
@@ -16258,10 +16331,7 @@ template <class S, int V, int XO, int READY> struct ckci_k_depth_ahead {
         if (p.o.residual) {
             T d[XO * V];
             ckci_k_depth_widen<XO>(more, d, p.bf16);
-            CKCI_K_UNROLL(32)
-            for (int i = 0; i < XO * V; i++) {
-                e[i] = ckci_k_fma(f.beta, d[i], e[i]);
-            }
+            ckci_k_add_numbers(p.o, p.o.d[p.o.residual - 1].how, d, e);
         }
         ckci_k_limit_line(p.o, e);
     }

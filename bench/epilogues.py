@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What epilogues cost: forward layers of all families with each of five, beside the plain store and beside cuDNN.
+"""What epilogues cost: forward layers of all families with each of seven, beside the plain store and beside cuDNN.
 
 usage: epilogues.py [--lib build/libckconv.so] [--dtype bf16|f16|f32] [--layout last|first] [--match REGEX] [--rep MS]
 
@@ -25,7 +25,7 @@ import torch_peer as peer
 
 CODE = {"f32": (2, torch.float32), "f16": (3, torch.float16), "bf16": (4, torch.bfloat16)}
 LIMIT = {"f32": 2e-4, "f16": 2e-2, "bf16": 3e-2}
-BILINEAR, BIAS, BIAS_RELU, BIAS_RESIDUAL_RELU, SCALE_SHIFT = 16, 18, 19, 20, 26
+BILINEAR, BIAS, BIAS_RELU, BIAS_RESIDUAL_RELU, SCALE_SHIFT, RELU_BWD, SILU_BWD = 16, 18, 19, 20, 26, 32, 35
 CHANNEL = 6  # a D tensor of one number per channel
 ALPHA, BETA = 1.5, .5
 # Name: kind, layouts of its D tensors (0: as the output lies), what it makes of the sums.
@@ -34,7 +34,9 @@ EPILOGUES = {
     "bias_relu": (BIAS_RELU, [CHANNEL], lambda y, a: (y + a).relu()),
     "scale_shift": (SCALE_SHIFT, [CHANNEL, CHANNEL], lambda y, a, b: y * a + b),
     "residual": (BIAS_RESIDUAL_RELU, [CHANNEL, 0], lambda y, a, b: (y + a + b).relu()),
-    "bilinear": (BILINEAR, [0], lambda y, a: ALPHA * y + BETA * a)}
+    "bilinear": (BILINEAR, [0], lambda y, a: ALPHA * y + BETA * a),
+    "relu_bwd": (RELU_BWD, [0], lambda y, a: y * (a > 0)),
+    "silu_bwd": (SILU_BWD, [0], lambda y, a: y * (a.sigmoid() * (1 + a * (1 - a.sigmoid()))))}
 # Groups, batch, channels written and read per group, filter, input, stride, padding, dilation.
 LAYERS = """
     dense_320        1   8  320  320  3,3    64,64    1  1  1

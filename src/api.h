@@ -325,7 +325,7 @@ enum {
     CKCONV_FAMILY_TWO_STAGE = 3, /* "two_stage": split reduction through workspace, then a fixed-order sum */
     CKCONV_FAMILY_DIRECT = 4,    /* "direct": depthwise and small groups */
     CKCONV_FAMILY_FUSED = 5,     /* "fused": conv_conv_fwd with the intermediate on chip */
-    CKCONV_FAMILY_UNFUSED = 6,   /* "unfused": conv_conv_fwd as two convolutions through workspace */
+    CKCONV_FAMILY_UNFUSED = 6,   /* "unfused": two steps through workspace */
     CKCONV_FAMILY_GROUPNORM = 7, /* "groupnorm" */
     CKCONV_FAMILY_VECTOR = 8,    /* "vector" ("dl"): GPU tiles on FMA and dot instructions */
     CKCONV_FAMILY_MFMA = 9,      /* "mfma" */

@@ -634,6 +634,8 @@
 #undef SLICES
 #pragma push_macro("SLIP")
 #undef SLIP
+#pragma push_macro("SLOPED")
+#undef SLOPED
 #pragma push_macro("SLOTS")
 #undef SLOTS
 #pragma push_macro("SOME")

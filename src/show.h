@@ -320,6 +320,7 @@
 #pragma pop_macro("SLABS_B")
 #pragma pop_macro("SLICES")
 #pragma pop_macro("SLIP")
+#pragma pop_macro("SLOPED")
 #pragma pop_macro("SLOTS")
 #pragma pop_macro("SOME")
 #pragma pop_macro("SPAN")

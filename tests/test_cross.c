@@ -155,19 +155,23 @@ static void set_elements(ckconv_conv_desc *d, ckconv_op op, int element, test_rn
 }
 
 /* An epilogue with a D tensor that lies as what is written, or numbers for each channel that multiply: 0: a
-   residual and a bias, 1: a residual alone, 2: factors. */
+   residual and a bias, 1: a residual alone, 2: factors, 3: a gate, 4: a bias and a residual that is added
+   behind the activation. */
+enum { BESIDE = 5 };
 static void set_beside(ckconv_conv_desc *d, ckconv_op op, int which)
 {
-    static const ckconv_element kinds[3] = {CKCONV_BIAS_RESIDUAL_RELU, CKCONV_BILINEAR,
-                                            CKCONV_SCALE_SHIFT_RELU};
+    static const ckconv_element kinds[BESIDE] = {CKCONV_BIAS_RESIDUAL_RELU, CKCONV_BILINEAR,
+                                                 CKCONV_SCALE_SHIFT_RELU, CKCONV_CLAMP_BWD,
+                                                 CKCONV_BIAS_RELU_ADD};
+    const int alone = which == 1 || which == 3;
     ckconv_element_op *written = naive_written(op) == NAIVE_IN ? &d->op_in : &d->op_out;
     written->kind = kinds[which];
-    written->alpha = 0.5;
-    written->beta = -3.0;
+    written->alpha = which == 3 ? -0.5 : 0.5;
+    written->beta = which == 3 ? 1.0 : -3.0;
     test_trim_element(written);
-    d->num_d = which == 1 ? 1 : 2;
+    d->num_d = alone ? 1 : 2;
     for (int j = 0; j < d->num_d; j++) {
-        d->d[j].layout = (which == 0 && j == 1) || which == 1 ? 0 : CKCONV_CHANNEL;
+        d->d[j].layout = alone || (j == 1 && which != 2) ? 0 : CKCONV_CHANNEL;
     }
 }
 
@@ -1382,7 +1386,7 @@ static void part_shares(void)
         }
         set_elements(&d, op, element && !beside ? 2 : 0, &r);
         if (beside) {
-            set_beside(&d, op, (row + i) % 3);
+            set_beside(&d, op, (row + i) % BESIDE);
         } else if (first && element) {
             for (int j = 0; j < d.num_d; j++) { /* of the last ones as what is written */
                 d.d[j].layout = images && (count - 1 - row) % 3 == 0 ? 0 : CKCONV_CHANNEL;

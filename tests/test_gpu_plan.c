@@ -777,6 +777,62 @@ static void test_large_norms(void)
     }
 }
 
+/* An epilogue that would act element by element gets sums from workspace, where that is shorter and there is
+   room; gates of relu and clamp act by lines wherever a residual does. */
+static void test_apart(void)
+{
+    static const struct {
+        const char *arch;
+        int32_t first;
+        ckconv_element kind;
+        int64_t n, channels, input;
+        int32_t apart;
+    } rows[] = {
+        {"sm_90", 0, CKCONV_SILU_BWD, 64, 64, 56, 1},
+        {"gfx942", 0, CKCONV_SILU_BWD, 64, 64, 56, 1},
+        {"gfx1100", 0, CKCONV_GELU_BWD, 64, 64, 56, 1},
+        {"sm_80", 1, CKCONV_SIGMOID_BWD, 64, 64, 56, 1},
+        {"sm_90", 0, CKCONV_RELU_BWD, 64, 64, 56, 0},
+        {"gfx942", 0, CKCONV_CLAMP_BWD, 64, 64, 56, 0},
+        {"sm_90", 0, CKCONV_SILU_BWD, 1, 64, 14, 0},
+        {"sm_90", 1, CKCONV_RELU_BWD, 64, 512, 7, 1},
+        {"sm_90", 1, CKCONV_RELU_BWD, 64, 512, 14, 0},
+        {"sm_90", 1, CKCONV_BIAS_RESIDUAL_RELU, 64, 512, 7, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (int32_t room = 0; room < 2; room++) {
+            ckconv_plan plan;
+            ckconv_error err;
+            ckconv_options o;
+            char text[2048];
+            const ckconv_device gpu = named(rows[i].arch);
+            ckconv_conv_desc d = cube(2, rows[i].input, 3, 1, 1);
+            d.n = rows[i].n;
+            d.k = d.c = rows[i].channels;
+            d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = 1;
+            d.in.dtype = CKCONV_BF16;
+            d.in.layout = d.out.layout = rows[i].first ? CKCONV_NGCHW : CKCONV_NHWGC;
+            d.op_in.kind = rows[i].kind;
+            d.op_in.alpha = rows[i].kind == CKCONV_CLAMP_BWD ? -1 : 0;
+            d.op_in.beta = rows[i].kind == CKCONV_CLAMP_BWD ? 1 : 0;
+            d.num_d = rows[i].kind == CKCONV_BIAS_RESIDUAL_RELU ? 2 : 1;
+            d.d[0].layout = d.num_d == 2 ? CKCONV_CHANNEL : d.in.layout;
+            d.d[1].layout = d.num_d == 2 ? d.in.layout : 0;
+            memset(&o, 0, sizeof o);
+            o.max_workspace = room ? 0 : -1;
+            CHECK_OK(ckconv_plan_conv(&plan, CKCONV_BWD_DATA, &d, &o, &gpu, &err), err);
+            ckconv_plan_describe(&plan, text, sizeof text);
+            const int apart = strcmp(ckconv_instance_name(plan.instance), "gpu_sums_bwd_data") == 0;
+            CHECK_MSG(apart == (room && rows[i].apart) &&
+                          apart == (strstr(text, "go through workspace to") != NULL),
+                      "row %d: %s", (int)i, text);
+            const int gradient = rows[i].kind >= CKCONV_SIGMOID_BWD;
+            CHECK_MSG((strstr(text, "slow: this epilogue") != NULL) == (gradient && !apart), "row %d: %s",
+                      (int)i, text);
+        }
+    }
+}
+
 /* What describe says is so. */
 static void test_texts(void)
 {
@@ -1553,6 +1609,7 @@ int main(void)
     test_waste();
     test_units();
     test_large_norms();
+    test_apart();
     test_texts();
     test_empty();
     test_depthwise_sizes();

@@ -48,11 +48,13 @@ enum { CKCI_NEAR_NVIDIA_LDS = 111104 }; /* of a block, both regions and tables *
 #define CKCI_TMA_STAGES(ROWS) (CKCI_TMA_ROOM / 128 / (ROWS))
 /* bytes of a block's sums, and of its sums of rows, that another finishes */
 #define CKCI_TMA_SLOT(ROWS, COLUMNS) ((ROWS) * (COLUMNS)*4 + ((ROWS) < 128 ? 128 : (ROWS)) * 32)
-/* Do D tensors multiply sums of tiles of so many columns? LDS has room for two numbers of a channel. */
+/* Do D tensors multiply sums of tiles of so many columns? LDS has room for two numbers of a channel; and of
+   tiles whose groups copy for themselves? Narrow ones have no registers for it. */
 #define CKCI_TMA_FACTORS(COLUMNS) ((COLUMNS) <= 128)
+#define CKCI_GROUP_FACTORS(COLUMNS) ((COLUMNS) > 64)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
 enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
-enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192, CKCI_TMA_RESIDUALS = 2 };
+enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192, CKCI_TMA_RESIDUALS = 3 };
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -115,7 +117,9 @@ enum {
     CKCI_FORM_STORE,  /* sums are rounded and stored */
     CKCI_FORM_LINEAR, /* the closed form */
     CKCI_FORM_CURVED, /* a sigmoid, silu or gelu of the closed form */
-    CKCI_FORM_SINGLE  /* element by element: a D tensor lies otherwise, has another type, or is kept */
+    CKCI_FORM_SLOPED, /* times a curve's derivative where a D tensor says that lies as the output: sums from
+                         workspace alone, whose kernel has registers for it */
+    CKCI_FORM_SINGLE  /* element by element: a D tensor lies otherwise or has another type, or such a curve */
 };
 
 /* How a D tensor lies, in any form but SINGLE. */
@@ -125,9 +129,10 @@ enum {
     CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
 };
 
-/* What an epilogue that is computed element by element does with a number of a D tensor; in any other form
-   those that do not MULTIPLY are added. */
-enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY };
+/* What becomes of a D tensor's numbers. Element by element, ADD and MULTIPLY are done before the operation,
+   which gets all others as they are; in any other form MASK lets sums pass where D lies between gate_low and
+   gate_high, AFTER is added to sums that are no less than gate_low, and what does not MULTIPLY is added. */
+enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY, CKCI_EXTRA_MASK, CKCI_EXTRA_AFTER };
 
 /* What D tensors are, where an epilogue is LINEAR without scale and shift. From 0 on: each has a number for
    each channel that is added, but for D tensor `residual` - 1, which lies as the output and has its type (0:
@@ -154,7 +159,8 @@ typedef struct ckci_gpu_target {
     int32_t residual;             /* CKCI_RESIDUAL_ */
     int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
     float alpha, beta, low, high; /* of the closed form */
-    double alpha_d, beta_d, low_d, high_d; /* of f64: conversions take long on GPUs */
+    float gate_low, gate_high;    /* NaN: no gate */
+    double alpha_d, beta_d, low_d, high_d, gate_low_d, gate_high_d; /* of f64: GPUs convert slowly */
 } ckci_gpu_target;
 
 /* near: regions of so many images, rows and columns of positions, of one plane of the output. */
@@ -360,7 +366,8 @@ typedef struct ckci_gpu_tma {
     int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
     int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
     int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
-    int32_t residual;     /* bytes from the stages to its boxes, CKCI_TMA_RESIDUALS of a group; 0: none */
+    int32_t residual;     /* bytes from the stages to its boxes; 0: none */
+    int32_t places;       /* for boxes of it, of a group: CKCI_TMA_RESIDUALS at most */
     ckci_divisor by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
     ckci_divisor by_rows; /* of an image's tiles */
     /* sums of a block that another finishes; behind all slots a word for each group of waves, CKCI_TMA_DONE

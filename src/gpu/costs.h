@@ -34,6 +34,12 @@ CKCI_FN double ckci_cost_ns(double cost, double real)
     return fmod(cost, CKCI_LAST) * real;
 }
 
+/* Nanoseconds in what a family counts whose `cost` takes `of` of them. */
+CKCI_FN double ckci_cost_like(double ns, double cost, double of)
+{
+    return of > 0 ? ns * fmod(cost, CKCI_LAST) / of : ns;
+}
+
 /* What compilers make of multiply-adds on AMD seldom pairs them: 64 in a clock whatever the data sheet. */
 #define CKCI_FMA_PLAIN 64.0
 

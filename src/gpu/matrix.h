@@ -916,7 +916,8 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     const int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
     int shares = 0, turns = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
-    if (tma) {
+    /* f32 is stored as a tile's sums, by groups that have one together */
+    if (tma && k->o.t.dtype != CKCONV_F32) {
         const int64_t halves = ckci_ceil_div(k->rows, m->tile->rows / 2) * k->tiles_n * k->g;
         const double time = ckci_tma_turns_cost(device, m, halves, red);
         turns = time < *cost && halves <= INT32_MAX;
@@ -926,7 +927,8 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     if (tma && ckci_tma_epilogue(m, 0) && k->o.residual <= 0) {
         ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
     }
-    if (tma && ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost)) {
+    if (tma && k->o.t.dtype != CKCONV_F32 &&
+        ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost)) {
         shares = 1;
         m->cluster = 0;
     }
@@ -1133,6 +1135,13 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
         m->l.grid = (int64_t)k->tiles_m * k->tiles_n * k->g;
     }
     *cost += m->packing;
+    if (!tma && k->o.t.stride[2] != 1 && !m->adds && ckci_beside(&k->o)) {
+        *cost += ckci_single_cost(device, &k->o.t); /* as it is stored, so it is read */
+    }
+    if (!tma && ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && k->o.form == CKCI_FORM_LINEAR &&
+        ckci_multiplies(&k->o) && !CKCI_GROUP_FACTORS(tile->columns)) {
+        *cost += ckci_lines_cost(device, &k->o.t);
+    }
     ckci_matrix_workers(device, m);
     return tma ? ckci_matrix_tma(device, m, across, err) : CKCONV_OK;
 }

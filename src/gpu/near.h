@@ -339,6 +339,9 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     }
     start = ckci_cost_launch(device, start + (m->pack ? 4500 : 0));
     *cost = CKCI_NEAR_BESIDE * (ckci_cost_matrix(device, much * *cost) + start) + m->packing;
+    if (!k->as.region.whole && ckci_beside(&k->o)) {
+        *cost += CKCI_NEAR_BESIDE * ckci_single_cost(device, &k->o.t);
+    }
     return CKCONV_OK;
 }
 

@@ -2,7 +2,9 @@
   >>gpu-sums
   Sums of fwd and bwd_data that wait in workspace, for parts of a reduction whose blocks do not know each
   other: a tensor of f32 with the positions of the written one, and the launch (gather_reduce) that adds what
-  parts left there, in their order, and takes it through the epilogue.
+  parts left there, in their order, and takes it through the epilogue. Also the instances that send sums that
+  way for their epilogue alone, where kernels would compute it element by element: those read D tensors as
+  sums lie in their registers, this launch as D tensors lie.
 */
 #pragma once
 #include "gpu/matrix.h"
@@ -38,6 +40,10 @@ CKCI_FN ckconv_status ckci_place_gpu_sums(const ckci_conv *p, int64_t parts, int
     s->t.stride[0] = s->one ? t->len[2] : group;
     s->part = ckci_saturating_mul(group, 4 * (s->one ? 1 : t->len[0]));
     s->bytes = ckci_saturating_mul(ckci_ceil_div(ckci_saturating_mul(s->part, parts), 256), 256);
+    if (s->part / 32 > INT32_MAX / 2) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "2^35 bytes of sums can wait in workspace; here %lld",
+                         CKCI_LL(s->part));
+    }
     return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of parts of the reduction", s->bytes, err);
 }
 
@@ -68,6 +74,82 @@ CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums
     k->split = (int32_t)parts;
     k->o.partial = s->t.p;
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
+    if (k->o.form == CKCI_FORM_SINGLE && k->o.adds == 1 && k->o.d[0].how == CKCI_EXTRA_MASK &&
+        k->o.d[0].line == CKCI_LINE_OUTPUT) {
+        k->o.form = CKCI_FORM_SLOPED;
+    }
     ckci_gather_reduce(&l);
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
+}
+
+/* ---- An epilogue in a launch of its own. */
+
+/* Where the sums of p are, and the convolution that leaves them there. */
+CKCI_FN ckconv_status ckci_place_apart(const ckci_conv *p, int64_t limit, unsigned char *ws, ckci_gpu_sums *s,
+                                       ckci_conv *plain, ckconv_error *err)
+{
+    const int written = ckci_written(p->op);
+    const ckci_tensor *t = &p->t[written];
+    const int gradient = ckci_find_element(t->op.kind)->sum == CKCI_SUM_GRADIENT;
+    if (ckci_conv_kind(p) != CKCONV_F32 || t->op.kind == CKCONV_PASS ||
+        (t->dtype == CKCONV_F32 && !gradient)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "sums wait in workspace where their epilogue has more to do than to add to f32");
+    }
+    CKCI_TRY(ckci_place_gpu_sums(p, 1, limit, ws, s, err));
+    *plain = *p;
+    plain->t[written] = s->t;
+    plain->num_d = 0;
+    return CKCONV_OK;
+}
+
+/* Sums are written and read, D tensors read, results written: 14 bytes an element in f16 or bf16, at 2.6 TB/s
+   on 132 units; half as fast where positions lie side by side, which are as short lines as a block has rows;
+   a fifth where neither positions nor eights of channels do (H200, 60 layers: 4.5 to 7.5, 9 to 12 and 24 ps
+   an element). */
+CKCI_FN double ckci_apart_cost(const ckconv_device *device, const ckci_tensor *written)
+{
+    const double bytes = 14 * (double)ckci_count(written);
+    const double rate = ckci_aligned_columns(written, written->len[2]) ? 20
+                        : written->stride[2] != 1                      ? 10
+                                                                       : 4.4;
+    return ckci_cost_launch(device, 2500) + ckci_cost_bytes(device, bytes, rate);
+}
+
+CKCI_FN ckconv_status ckci_fit_sums(ckci_fit *f, ckconv_error *err)
+{
+    const ckci_conv *p = &f->p->conv;
+    ckci_gpu_sums s;
+    ckci_conv plain;
+    ckconv_plan one;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_takes(p, err));
+    CKCI_TRY(ckci_place_apart(p, f->limit, NULL, &s, &plain, err));
+    CKCI_TRY(ckci_plan_part(&plain, &f->plan->device, f->limit - s.bytes, 0, &one, &f->cost, err));
+    const double apart = ckci_apart_cost(&f->plan->device, &p->t[ckci_written(p->op)]);
+    f->ns = ckci_part_ns(&one);
+    f->cost += ckci_cost_like(apart, f->cost, f->ns);
+    f->ns += apart;
+    f->plan->grid[0] = one.grid[0];
+    f->plan->block[0] = one.block[0];
+    f->plan->tune[CKCI_TUNE_FIRST] = one.instance;
+    f->plan->split_k = one.split_k;
+    f->plan->workspace_bytes = s.bytes + one.workspace_bytes;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_sums(const ckconv_plan *plan, const ckci_problem *p, const ckconv_args *args,
+                                     unsigned char *ws, const ckci_gpu_tile *tile, const ckci_emitter *e,
+                                     ckconv_error *err)
+{
+    ckci_gpu_sums s;
+    ckci_conv plain;
+    ckconv_plan part = *plan;
+    (void)args;
+    (void)tile;
+    CKCI_TRY(ckci_place_apart(&p->conv, ckci_run_limit(plan), ws, &s, &plain, err));
+    part.instance = (int32_t)plan->tune[CKCI_TUNE_FIRST];
+    part.workspace_bytes -= s.bytes;
+    CKCI_TRY(ckci_list_part(&part, &plain, ws ? ws + s.bytes : NULL, e, err));
+    return ckci_emit_gpu_sums(&p->conv, &s, 1, e, err);
 }

@@ -164,6 +164,18 @@ CKCI_FN void ckci_tma_planes(const ckci_gpu_conv *k, int64_t plane, ckci_gpu_box
     }
 }
 
+/* Does k write dense rows of f32 without an epilogue, channels last, which are stored as sums of one part
+   are? */
+CKCI_FN int ckci_tma_sums(const ckci_matrix *m)
+{
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    const ckci_tensor *t = &k->o.t;
+    int64_t pitch;
+    return t->dtype == CKCONV_F32 && k->o.form == CKCI_FORM_STORE && !k->o.across && t->stride[2] == 1 &&
+           k->columns % 2 == 0 && m->tile->columns != CKCI_TMA_BOX && ckci_even_positions(t, &pitch) &&
+           pitch == k->columns && (uintptr_t)t->p % 8 == 0;
+}
+
 /* m's launch, planned as one of fragments, becomes one of the TMA. across: weights lie across the
    reduction. */
 CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
@@ -206,7 +218,9 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             t->box[1].stride[2] = w->stride[1];
         }
     }
-    if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
+    if (good && !weight && !m->adds && ckci_tma_sums(m)) {
+        k->o.partial = k->o.t.p;
+    } else if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
         good = ckci_tma_epilogue(m, weight);
         if (weight) {
             good = good && ckci_tma_weights(&k->o.t, 2, &t->box[2]);
@@ -222,7 +236,8 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             t->box[3].p = k->o.d[k->o.residual - 1].p;
             /* they lie where a stage would; planes of twos or ones have too many pieces (H200, 7 x 7: twice
                as slow as other tiles) */
-            good = good && 2 * CKCI_TMA_RESIDUALS * CKCI_TMA_BOX_BYTES <= stage && !m->copied &&
+            t->places = (int32_t)ckci_min(stage / (2 * CKCI_TMA_BOX_BYTES), CKCI_TMA_RESIDUALS);
+            good = good && t->places > 0 && !m->copied &&
                    (t->box[2].rank > 0 || ((m->plane || k->o.across) && t->box[2].rows == 4));
         }
     } else if (weight && !m->fold) {

@@ -188,6 +188,12 @@ template <bool GELU, class T> CKCI_K_FN T ckci_k_element_few(const ckconv_elemen
         return alpha * x + beta * d;
     case CKCONV_SCALE_ADD:
         return alpha * x + d;
+    case CKCONV_BIAS_RELU_ADD:
+        return (x < 0 ? (T)0 : x) + d;
+    case CKCONV_RELU_BWD:
+        return d <= 0 ? (T)0 : x;
+    case CKCONV_CLAMP_BWD:
+        return d <= alpha || d >= beta ? (T)0 : x;
     case CKCONV_RELU:
     case CKCONV_BIAS_RELU:
     case CKCONV_BIAS_RESIDUAL_RELU:
@@ -222,7 +228,7 @@ template <class T> CKCI_K_FN T ckci_k_curve(ckconv_element kind, T x, T d)
 template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ckconv_element_op &op, T x, T d)
 {
     if constexpr (OPS == CKCI_K_OPS_ALL) {
-        const T alpha = (T)op.alpha, beta = (T)op.beta;
+        const T alpha = (T)op.alpha;
         switch (op.kind) {
         case CKCONV_LEAKY_RELU:
             return x < 0 ? alpha * x : x;
@@ -230,12 +236,6 @@ template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ck
             return x <= -3 ? (T)0 : x >= 3 ? (T)1 : (x + 3) / 6;
         case CKCONV_HARDSWISH:
             return x <= -3 ? (T)0 : x >= 3 ? x : x * (x + 3) / 6;
-        case CKCONV_BIAS_RELU_ADD:
-            return (x < 0 ? (T)0 : x) + d;
-        case CKCONV_RELU_BWD:
-            return d <= 0 ? (T)0 : x;
-        case CKCONV_CLAMP_BWD:
-            return d <= alpha || d >= beta ? (T)0 : x;
         case CKCONV_SIGMOID_BWD:
             return x * (d * (1 - d));
         case CKCONV_TANH:

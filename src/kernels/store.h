@@ -193,7 +193,7 @@ CKCI_K_FN void ckci_k_load_channels(const ckci_gpu_extra &t, int32_t across, int
 
 /* The numbers of the closed form, in the type of sums. */
 template <class R> struct ckci_k_closed {
-    R alpha, beta, low, high;
+    R alpha, beta, low, high, gate_low, gate_high;
 
     explicit CKCI_K_MEMBER ckci_k_closed(const ckci_gpu_target &o)
     {
@@ -202,11 +202,15 @@ template <class R> struct ckci_k_closed {
             beta = o.beta_d;
             low = o.low_d;
             high = o.high_d;
+            gate_low = o.gate_low_d;
+            gate_high = o.gate_high_d;
         } else {
             alpha = o.alpha;
             beta = o.beta;
             low = o.low;
             high = o.high;
+            gate_low = o.gate_low;
+            gate_high = o.gate_high;
         }
     }
 };
@@ -233,14 +237,43 @@ CKCI_K_FN float ckci_k_between(float x, float low, float high)
 #endif
 }
 
+CKCI_K_FN double ckci_k_at_least(double x, double low)
+{
+    return x < low ? low : x;
+}
+
 CKCI_K_FN double ckci_k_between(double x, double low, double high)
 {
     return x < low ? low : x > high ? high : x;
 }
 
-/* A D tensor's numbers d come to N sums x. FACTORS: they may multiply them. */
+/* Numbers d of a D tensor that does not multiply come to N sums x. */
+template <int N, class R>
+CKCI_K_FN void ckci_k_add_numbers(const ckci_gpu_target &o, int32_t how, const R (&d)[N], R (&x)[N])
+{
+    const ckci_k_closed<R> f(o);
+    if (how == CKCI_EXTRA_MASK) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            x[i] = d[i] <= f.gate_low || d[i] >= f.gate_high ? (R)0 : x[i];
+        }
+        return;
+    }
+    if (how == CKCI_EXTRA_AFTER) {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < N; i++) {
+            x[i] = ckci_k_at_least(x[i], f.gate_low);
+        }
+    }
+    CKCI_K_UNROLL(32)
+    for (int i = 0; i < N; i++) {
+        x[i] = ckci_k_fma(f.beta, d[i], x[i]);
+    }
+}
+
+/* D tensor t's numbers d come to N sums x. FACTORS: they may multiply them. */
 template <bool FACTORS, int N, class R>
-CKCI_K_FN void ckci_k_join(const ckci_gpu_extra &t, R beta, const R (&d)[N], R (&x)[N])
+CKCI_K_FN void ckci_k_join(const ckci_gpu_target &o, const ckci_gpu_extra &t, const R (&d)[N], R (&x)[N])
 {
     if (FACTORS && t.how == CKCI_EXTRA_MULTIPLY) {
         CKCI_K_UNROLL(32)
@@ -249,10 +282,17 @@ CKCI_K_FN void ckci_k_join(const ckci_gpu_extra &t, R beta, const R (&d)[N], R (
         }
         return;
     }
+    ckci_k_add_numbers(o, t.how, d, x);
+}
+
+/* The numbers after the first one move up. */
+template <int N, class R> CKCI_K_FN void ckci_k_move_up(R (&x)[N], R last)
+{
     CKCI_K_UNROLL(32)
-    for (int i = 0; i < N; i++) {
-        x[i] = ckci_k_fma(beta, d[i], x[i]);
+    for (int i = 0; i + 1 < N; i++) {
+        x[i] = x[i + 1];
     }
+    x[N - 1] = last;
 }
 
 /* N sums x through a sigmoid, silu or gelu. The code stands once: it takes the first one, and the others move
@@ -261,12 +301,18 @@ template <int OPS, int N, class R> CKCI_K_FN void ckci_k_bend(const ckconv_eleme
 {
     CKCI_K_UNROLL(1)
     for (int i = 0; i < N; i++) {
-        const R y = ckci_k_element<OPS>(op, x[0], (R)0);
-        CKCI_K_UNROLL(32)
-        for (int j = 0; j + 1 < N; j++) {
-            x[j] = x[j + 1];
-        }
-        x[N - 1] = y;
+        ckci_k_move_up(x, ckci_k_element<OPS>(op, x[0], (R)0));
+    }
+}
+
+/* The same of the curve's derivative at d. */
+template <int OPS, int N, class R>
+CKCI_K_FN void ckci_k_bend(const ckconv_element_op &op, R (&x)[N], R (&d)[N])
+{
+    CKCI_K_UNROLL(1)
+    for (int i = 0; i < N; i++) {
+        ckci_k_move_up(x, ckci_k_element<OPS>(op, x[0], d[0]));
+        ckci_k_move_up(d, d[0]);
     }
 }
 
@@ -339,17 +385,14 @@ template <int N> CKCI_K_FN void ckci_k_linear(const ckci_gpu_target &o, float (&
     }
 }
 
-/* The residual's N numbers, `words` of f16 or bf16, come to them. */
+/* The residual's N numbers (o.residual > 0), `words` of f16 or bf16, come to them. */
 template <int N>
 CKCI_K_FN void ckci_k_add_residual(const ckci_gpu_target &o, float (&x)[N], int32_t dtype,
                                    const uint32_t *words)
 {
     float d[N];
     ckci_k_widen_line(CKCI_K_BF16(dtype != CKCONV_F16), words, d);
-    CKCI_K_UNROLL(8)
-    for (int i = 0; i < N; i++) {
-        x[i] = ckci_k_fma(o.beta, d[i], x[i]);
-    }
+    ckci_k_add_numbers(o, o.d[o.residual - 1].how, d, x);
 }
 
 /* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at
@@ -378,13 +421,13 @@ CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra 
 }
 
 /* The epilogue of such sums, in any form but SINGLE, up to the rounding to storage. CURVED: that form, too,
-   whose constants take scalar registers; FACTORS: D tensors may multiply. */
-template <int N, bool CURVED = true, bool FACTORS = true, bool SHORT = false, class R>
+   whose constants take scalar registers; FACTORS: D tensors may multiply; SLOPED: that form, too. */
+template <int N, bool CURVED = true, bool FACTORS = true, bool SHORT = false, bool SLOPED = false, class R>
 CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
                                int64_t channel, int32_t left = N)
 {
     const ckci_gpu_target &o = ckci_k_late(target);
-    const R alpha = ckci_k_closed<R>(o).alpha, beta = ckci_k_closed<R>(o).beta;
+    const R alpha = ckci_k_closed<R>(o).alpha;
     CKCI_K_UNROLL(8)
     for (int i = 0; i < N && o.scale; i++) {
         x[i] *= !SHORT || i < left ? ((const R *)o.scale)[channel + i] : (R)1;
@@ -401,7 +444,11 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
     for (int j = 0; j < o.adds; j++) {
         R d[N];
         ckci_k_load_extra<N, SHORT>(o, o.d[j], to, channel, left, d);
-        ckci_k_join<FACTORS>(o.d[j], beta, d, x);
+        if (SLOPED && o.form == CKCI_FORM_SLOPED) {
+            ckci_k_bend<ckci_k_line_ops<R>::OPS>(o.t.op, x, d);
+            continue;
+        }
+        ckci_k_join<FACTORS>(o, o.d[j], d, x);
     }
     if (CURVED && o.form == CKCI_FORM_CURVED) {
         ckci_k_bend<ckci_k_line_ops<R>::OPS>(o.t.op, x);
@@ -432,8 +479,9 @@ template <class T, class R> CKCI_K_FN void ckci_k_take_line(const T *v, R (&x)[8
     }
 }
 
-/* Eight sums v, in LDS, to memory at `to`, in any form but SINGLE. SHORT: `left` of them, one by one. */
-template <bool SHORT = false, class T>
+/* Eight sums v, in LDS, to memory at `to`, in any form but SINGLE (SLOPED: that one, too). SHORT: `left` of
+   them, one by one. */
+template <bool SHORT = false, bool SLOPED = false, class T>
 CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned char *to, int64_t channel,
                                  int32_t left = 8)
 {
@@ -445,7 +493,7 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     if (!SHORT || o.form != CKCI_FORM_STORE) {
         typename ckci_k_real<T>::type x[8];
         ckci_k_take_line(v, x);
-        ckci_k_epilogue<8, true, true, SHORT>(o, x, to, channel, left);
+        ckci_k_epilogue<8, true, true, SHORT, SLOPED>(o, x, to, channel, left);
         alignas(16) T y[8];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
@@ -468,8 +516,8 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     }
 }
 
-/* `count` (1 or 8) columns c, ... of one position. v lies in LDS. */
-template <class T>
+/* `count` (1 or 8) columns c, ... of one position. v lies in LDS. SLOPED: in that form, too. */
+template <bool SLOPED = false, class T>
 CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, T *v, int32_t count, int32_t g, int32_t n, int32_t c,
                              int32_t columns, int32_t z, int32_t y, int32_t x)
 {
@@ -478,8 +526,8 @@ CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, T *v, int32_t count, int
     if (p.o_vec && count == 8 && p.o.form != CKCI_FORM_SINGLE) {
         const int64_t at =
             g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
-        ckci_k_write_line(p.o, v, t.p + at * ckci_k_size(t.dtype),
-                          p.o.across ? (int64_t)x : (int64_t)g * columns + c);
+        ckci_k_write_line<false, SLOPED>(p.o, v, t.p + at * ckci_k_size(t.dtype),
+                                         p.o.across ? (int64_t)x : (int64_t)g * columns + c);
         return;
     }
     CKCI_K_UNROLL(1)

@@ -100,7 +100,9 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
         return instance->tile.form == CKCI_TILE_NONE ? "slow: each thread computes mid again for each use"
                                                      : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
-        return ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
+        return instance->fit == ckci_fit_sums
+                   ? "sums go through workspace to the epilogue, which would take longer beside them"
+               : ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
                    ? "mid goes through workspace: the second filter has more than one tap"
@@ -121,18 +123,12 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     }
 }
 
-/* The clause about an epilogue that is computed element by element. bwd_weight needs none: its epilogue acts
-   on few numbers. */
+/* The clause about an epilogue that is computed element by element. */
 CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
 {
-    ckci_gpu_target target;
-    if (ckci_desc_of(plan->op) != CKCI_DESC_CONV || ckci_sums_over(plan->op) != CKCI_OVER_TAPS) {
-        return "";
-    }
-    ckci_set_target(&p->conv, &target);
-    return target.form != CKCI_FORM_SINGLE ? ""
-           : ckci_find_element(target.t.op.kind)->sum > CKCI_SUM_ADD &&
-                   ckci_find_element(target.t.op.kind)->sum != CKCI_SUM_AFFINE
+    const ckci_conv *c = &p->conv;
+    return !ckci_acts_single(plan, p) ? ""
+           : ckci_find_element(c->t[ckci_written(plan->op)].op.kind)->sum == CKCI_SUM_GRADIENT
                ? "; slow: this epilogue acts element by element"
                : "; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as "
                  "one number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16";
@@ -238,7 +234,10 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
         at = instance->tile.rows == 0 ? ckci_append(text, size, at, ")")
                                       : ckci_append(text, size, at, ", tile %dx%d)", (int)instance->tile.rows,
                                                     (int)instance->tile.columns);
-        if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
+        if (instance->fit == ckci_fit_sums) {
+            at = ckci_append(text, size, at, " of %s",
+                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]));
+        } else if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
             at = ckci_append(text, size, at, " of %s and %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]),
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_SECOND]));

@@ -290,6 +290,8 @@ CKCI_FN int32_t ckci_cpu_features(void)
       ckci_list_sections)                                                                                    \
     X(gpu_sections_bwd_weight, TWO_STAGE, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sections,           \
       ckci_list_sections)                                                                                    \
+    X(gpu_sums_fwd, UNFUSED, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sums, ckci_list_sums)                   \
+    X(gpu_sums_bwd_data, UNFUSED, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sums, ckci_list_sums)         \
     X(gpu_patches_fwd, UNFUSED, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_patches, ckci_list_patches)          \
     X(gpu_patches_bwd_data, UNFUSED, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_patches,                   \
       ckci_list_patches)                                                                                     \
@@ -420,6 +422,16 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 #undef CKCI_RUN_1
 #undef CKCI_RUN_0
     return index >= 0 && index < (int32_t)(sizeof table / sizeof table[0]) ? &table[index] : NULL;
+}
+
+/* Is this a GPU's plan of fwd or bwd_data whose epilogue acts element by element? bwd_weight's acts on few
+   numbers; sections, patches and sums have the launches that they consist of. */
+CKCI_FN int ckci_acts_single(const ckconv_plan *plan, const ckci_problem *p)
+{
+    const ckconv_family family = ckci_find_instance(plan->instance)->family;
+    return plan->engine == CKCONV_ENGINE_GPU && ckci_desc_of(plan->op) == CKCI_DESC_CONV &&
+           ckci_sums_over(plan->op) == CKCI_OVER_TAPS && family != CKCONV_FAMILY_UNFUSED &&
+           family != CKCONV_FAMILY_TWO_STAGE && ckci_single(&p->conv);
 }
 
 /* Does this problem ask for dbias? */

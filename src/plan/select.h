@@ -361,6 +361,11 @@ CKCI_FN ckconv_status ckci_select(ckconv_plan *plan, const ckci_problem *p, cons
             }
         }
         f.ns = f.ns < 0 ? ckci_cost_ns(f.cost, 1) : f.ns;
+        if (ckci_acts_single(&trial, p)) {
+            const double longer = ckci_single_cost(&plan->device, &p->conv.t[ckci_written(plan->op)]);
+            f.cost += ckci_cost_like(longer, f.cost, f.ns);
+            f.ns += longer;
+        }
         if (ckci_fit_bias(&f, why) != CKCONV_OK) {
             ckci_keep_reason(why, now, &rank, &reason);
             continue;

@@ -19,7 +19,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
     typedef typename S::T T;
     constexpr int PER = PLANES ? 4 : V, COUNT = XO * V / PER;
     const ckci_gpu_target &o = p.o;
-    const T alpha = ckci_k_closed<T>(o).alpha, beta = ckci_k_closed<T>(o).beta;
+    const T alpha = ckci_k_closed<T>(o).alpha;
     T d[V];
     if (o.scale || o.shift) {
         CKCI_K_UNROLL(4)
@@ -50,6 +50,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
                 }
             }
             const bool factor = t.how == CKCI_EXTRA_MULTIPLY;
+            const T beta = ckci_k_closed<T>(o).beta;
             CKCI_K_UNROLL(32)
             for (int i = 0; i < XO * V; i++) {
                 const T more = d[PLANES ? 0 : i % V];
@@ -86,7 +87,7 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
         }
         T more[XO * V];
         ckci_k_depth_widen<COUNT>(w, more, p.bf16);
-        ckci_k_join<true>(t, beta, more, e);
+        ckci_k_join<true>(o, t, more, e);
     }
     if (o.form == CKCI_FORM_CURVED) {
         ckci_k_bend<GELU ? CKCI_K_OPS_ALL : CKCI_K_OPS_PLAIN>(o.t.op, e);
@@ -155,10 +156,7 @@ template <class S, int V, int XO, int READY> struct ckci_k_depth_ahead {
         if (p.o.residual) {
             T d[XO * V];
             ckci_k_depth_widen<XO>(more, d, p.bf16);
-            CKCI_K_UNROLL(32)
-            for (int i = 0; i < XO * V; i++) {
-                e[i] = ckci_k_fma(f.beta, d[i], e[i]);
-            }
+            ckci_k_add_numbers(p.o, p.o.d[p.o.residual - 1].how, d, e);
         }
         ckci_k_limit_line(p.o, e);
     }

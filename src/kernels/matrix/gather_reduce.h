@@ -2,7 +2,8 @@
   >>k-matrix-gather-reduce
   fwd and bwd_data of few positions: tiles are fewer than compute units, and each has many steps. Blocks then
   take parts of them (kernels/matrix/gather.h) and leave f32 sums [part][group][row][column] in the workspace;
-  here they are added, part after part, always in that order, and written with the epilogue. Neighbouring
+  here they are added, part after part, always in that order, and written with the epilogue. So are sums of
+  one part whose epilogue would take longer in the kernel that computes them (gpu/sums.h). Neighbouring
   threads add neighbouring words of four columns, so that loads of a wave fill lines; through LDS each gets
   eight columns of a row: of the same row as its neighbour, or, where columns are not written together
   (channels first), of the next one, whose positions are.
@@ -115,7 +116,7 @@ struct ckci_k_gather_reduce {
         ckci_k_axis axis[3];
         ckci_k_find_axes(p.dim, 0, axis);
         const ckci_k_place q = ckci_k_row(axis, b.row);
-        ckci_k_write8(p, spot(m, WORDS * b.own), 8, b.group, q.n, b.eight * 8, p.columns,
+        ckci_k_write8<true>(p, spot(m, WORDS * b.own), 8, b.group, q.n, b.eight * 8, p.columns,
                       axis[0].write0 + q.z * p.dim[0].write_step, axis[1].write0 + q.y * p.dim[1].write_step,
                       axis[2].write0 + q.x * p.dim[2].write_step);
     }

@@ -157,7 +157,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         STRIPS = BM * PITCH * 4,
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
-    enum { THREADS = 256, SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF, FACTORS = BN > 64 };
+    enum { THREADS = 256, SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF, FACTORS = CKCI_GROUP_FACTORS(BN) };
     typedef float number;
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
@@ -345,8 +345,10 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             blocks<0>(o, shift, factor, 0, to);
         } else if (!d) {
             blocks<1>(o, shift, factor, 0, to);
-        } else {
+        } else if (d->how < CKCI_EXTRA_MASK) {
             blocks<2>(o, shift, factor, d->dtype, to);
+        } else {
+            blocks<3>(o, shift, factor, d->dtype, to, d->how);
         }
         ckci_k_meet<128>(1 + group);
         CKCI_K_UNROLL(8)
@@ -359,15 +361,15 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     }
 
     /* Rounds all sums. FORM: 0: as they are, 1: factor * sum + shift, between low and high, 2: and with beta
-       * (what lies in `to`, a tensor of type d_type). Each is done with as soon as it is computed: there are
-       no registers for all that come of them. */
+       * (what lies in `to`, a tensor of type d_type), 3: as `how` has it. Each is done with as soon as it is
+       computed: there are no registers for all that come of them. */
     template <int FORM>
     CKCI_K_MEMBER void blocks(const ckci_gpu_target &o, const float *shift, const float *factor,
-                              int32_t d_type, unsigned char *to)
+                              int32_t d_type, unsigned char *to, int32_t how = CKCI_EXTRA_ADD)
     {
         const int32_t dtype = o.t.dtype;
         const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
-        const float alpha = o.alpha, beta = o.beta;
+        const float alpha = o.alpha;
         const bool rows = rows_add(o);
         float more[2] = {0, 0}, scale[2] = {alpha, alpha};
         if (FORM && !rows) {
@@ -381,7 +383,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         CKCI_K_UNROLL(16)
         for (int j = 0; j < N / 8; j += 2) {
             uint32_t two[4];
-            if constexpr (FORM == 2) {
+            if constexpr (FORM >= 2) {
                 ckci_k_get_blocks(to + j * 1024, two, true);
             }
             CKCI_K_UNROLL(4)
@@ -396,12 +398,11 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                     x[0] = fmaf(scale[i % 2], x[0], add[0]);
                     x[1] = fmaf(scale[i % 2], x[1], add[1]);
                 }
-                if constexpr (FORM == 2) {
-                    x[0] = fmaf(beta, bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
-                                x[0]);
-                    x[1] = fmaf(beta,
-                                bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16),
-                                x[1]);
+                if constexpr (FORM >= 2) {
+                    const float d[2] = {
+                        bf16 ? ckci_k_float(two[i] << 16) : ckci_k_half_float(two[i] & 0xffffu),
+                        bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16)};
+                    ckci_k_add_numbers(o, FORM == 3 ? how : CKCI_EXTRA_ADD, d, x);
                 }
                 if constexpr (FORM) {
                     ckci_k_limit(o, x);

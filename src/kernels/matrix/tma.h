@@ -14,7 +14,7 @@
   columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the tile's rows
   as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns would wait
   for LDS. A residual's boxes of 64 x 64 come into LDS where the last stage would be: one of the waves that
-  send brings a tile's behind its steps, in the order in which groups store what they are added to.
+  send does nothing else, in the order in which groups store what they are added to.
 
   1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
   channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
@@ -96,18 +96,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
     }
 
-    /* ---- Waves that send. The first boxes are known before barriers have begun. RESIDUAL: and boxes of the
-       residual, which has a loop of its own lest others take registers for it. */
-    template <int WHICH, int KIND_OF, bool RESIDUAL>
+    /* ---- Waves that send. The first boxes are known before barriers have begun. */
+    template <int WHICH, int KIND_OF>
     static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
         ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
-        ckci_k_tma_residual<ckci_k_tma_tiles> residual(p, m);
-        if constexpr (RESIDUAL) {
-            residual.begin();
-        }
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
@@ -127,14 +122,27 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 stage = last ? 0 : stage;
                 parity ^= last;
             }
-            if constexpr (RESIDUAL) {
-                residual.send(piece, group);
-            }
             group ^= turns(p);
             some = piece.next();
             if (some) {
                 s.start(piece);
             }
+        }
+    }
+
+    /* A wave has the residual for itself: it waits for those that add it, operands do not. */
+    static CKCI_K_MEMBER void send_residual(const ckci_gpu_tma &p, lds &m)
+    {
+        ckci_k_tma_residual<ckci_k_tma_tiles> residual(p, m);
+        ckci_k_tma_pieces piece(p);
+        int32_t group = 0;
+        residual.begin();
+        __syncthreads();
+        ckci_k_await_last();
+        CKCI_K_UNROLL(1)
+        while (piece.next()) {
+            residual.send(piece, group);
+            group ^= turns(p);
         }
     }
 
@@ -188,34 +196,30 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
         if constexpr (WHICH && !WEIGHT) {
             if (half && p.residual) {
-                if (kind == 2) {
-                    send_kind<WHICH, 2, true>(p, m, half);
-                } else {
-                    send_kind<WHICH, 3, true>(p, m, half);
-                }
+                send_residual(p, m);
                 return;
             }
         }
         if (kind == 2) {
-            send_kind<WHICH, 2, false>(p, m, half);
+            send_kind<WHICH, 2>(p, m, half);
             return;
         }
         if constexpr (WHICH == WEIGHT) {
             if (kind == PIXELS + 3) {
-                send_kind<WHICH, PIXELS + 3, false>(p, m, half);
+                send_kind<WHICH, PIXELS + 3>(p, m, half);
                 return;
             }
             if (kind == PIXELS + 4) {
-                send_kind<WHICH, PIXELS + 4, false>(p, m, half);
+                send_kind<WHICH, PIXELS + 4>(p, m, half);
                 return;
             }
             if (WEIGHT || kind == PIXELS + 5) {
-                send_kind<WHICH, PIXELS + 5, false>(p, m, half);
+                send_kind<WHICH, PIXELS + 5>(p, m, half);
                 return;
             }
         }
         if constexpr (!WEIGHT) {
-            send_kind<WHICH, 3, false>(p, m, half);
+            send_kind<WHICH, 3>(p, m, half);
         }
     }
 
@@ -228,8 +232,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     int32_t filled; /* the strip that was filled last */
     int32_t spot;   /* in a strip, of a thread's eight numbers of 16 of the instruction's columns */
     int32_t stage;
-    uint32_t parities; /* of stages' turns, a bit each */
-    uint32_t taken;    /* boxes of the residual so far, modulo places and turns */
+    uint32_t parities; /* of stages' turns, a bit each; above, of the residual's */
+    int32_t place;     /* of the residual's next box */
     int32_t known;     /* columns of tiles, or rows, whose numbers `vector` has */
     alignas(16) float sum[MI][NI / 2], row_sum[SLABS_A + SLABS_A % 2][2];
 
@@ -238,8 +242,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         group = wave / 4;
         first = wave % 4 == 0;
         part = turns(p) ? 0 : group;
-        filled = stage = 0;
-        parities = taken = 0;
+        filled = stage = place = 0;
+        parities = 0;
         known = -1;
         const int32_t row = turned_strip() ? lane() / 16 * 8 + lane() % 8 : wave % 4 * 16 + lane() % 16;
         spot = ckci_k_spot<128>(row, turned_strip() ? wave % 4 * 2 + lane() / 8 % 2 : lane() / 16);
@@ -522,7 +526,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     static CKCI_K_MEMBER unsigned char *residual_box(const ckci_gpu_tma &p, lds &m, int32_t group,
                                                      int32_t place)
     {
-        return m.stages + p.residual + (group * CKCI_TMA_RESIDUALS + place) * CKCI_TMA_BOX_BYTES;
+        return m.stages + p.residual + (group * p.places + place) * CKCI_TMA_BOX_BYTES;
     }
 
     /* Sums as f32 to [part][image][row][column]; more: added to what is there. Four lanes fill a sector. */
@@ -596,10 +600,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     /* The residual's next box comes to sums. */
     CKCI_K_MEMBER void add_residual(float (&x)[32], bool turn)
     {
-        const int32_t place = (int32_t)taken % CKCI_TMA_RESIDUALS;
         const unsigned char *box = residual_box(p, m, group, place);
         uint32_t more[4][4];
-        ckci_k_turns_await(&m.come[group][place], taken / CKCI_TMA_RESIDUALS % 2);
+        ckci_k_turns_await(&m.come[group][place], parities >> CKCI_TMA_MOST & 1);
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) {
             ckci_k_get_blocks(box + spot_of(q, turn), more[q], turn);
@@ -608,7 +611,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (lane() == 0) {
             ckci_k_turns_arrive(&m.left[group][place]);
         }
-        taken++;
+        place++;
+        if (place == p.places) {
+            place = 0;
+            parities ^= 1u << CKCI_TMA_MOST;
+        }
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) {
             ckci_k_add_residual(p.conv.o, *(float(*)[8])(x + q * 8), p.conv.o.t.dtype, more[q]);
@@ -961,7 +968,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         const int32_t i = lane();
         if (wave < 3) {
             if (i < stages(p)) {
-                ckci_k_turns_begin(wave < 2 ? &m.full[wave][i] : &m.empty[i], wave < 2 || turns(p) ? 4 : 8);
+                ckci_k_turns_begin(wave < 2 ? &m.full[wave][i] : &m.empty[i],
+                                   wave < 2   ? (!WEIGHT && p.residual ? 3 : 4)
+                                   : turns(p) ? 4
+                                              : 8);
                 ckci_k_turns_begun();
             }
         } else if (wave < 6 && p.box[wave - 3].rank > 0) {

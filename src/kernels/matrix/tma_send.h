@@ -84,19 +84,19 @@ struct ckci_k_tma_pieces {
     }
 };
 
-/* The residual's boxes of a block's tiles, behind the steps of each: in the order in which groups store what
-   is written, as far ahead as LDS has room. The TMA brings them, or the wave copies those of planes that do
+/* The residual's boxes of a block's tiles, in the order in which groups store what is written, as far ahead
+   as LDS has room. The TMA brings them, or the wave copies those of planes that do
    not lie in one image, or not at 16 bytes. */
 template <class TILES> struct ckci_k_tma_residual {
     typedef typename TILES::columns columns;
 
     const ckci_gpu_tma &p;
     typename TILES::lds &m;
-    uint32_t place, parity; /* of the next box, a bit for each group */
-    uint64_t *late;         /* a box whose copies have yet to come */
+    uint32_t next;  /* box, four bits for each group: its place, and above them the place's parity */
+    uint64_t *late; /* a box whose copies have yet to come */
 
     CKCI_K_MEMBER ckci_k_tma_residual(const ckci_gpu_tma &args, typename TILES::lds &room)
-        : p(args), m(room), place(0), parity(3), late(nullptr)
+        : p(args), m(room), next(0x44), late(nullptr)
     {
     }
 
@@ -117,17 +117,17 @@ template <class TILES> struct ckci_k_tma_residual {
         for (int32_t box = 0; box < TILES::MI * TILES::SLABS && !s.late(); box++) {
             CKCI_K_UNROLL(1)
             for (int32_t g = 0; g < 2; g++) {
-                const int32_t part = p.turns ? 0 : g, at = place >> g & 1;
+                const int32_t part = p.turns ? 0 : g, at = next >> 4 * g & 3;
                 const columns b(p, TILES::column_at(s, part, box / TILES::MI));
                 const int32_t row = TILES::row_at(s, part, box % TILES::MI, box / TILES::MI);
                 if ((!p.turns || g == group) && b.count > 0 && row < p.conv.rows) {
-                    if (box >= CKCI_TMA_RESIDUALS) { /* who leaves a place may wait for what is late */
+                    if (box >= p.places) { /* who leaves a place may wait for what is late */
                         say<0>();
                     }
-                    ckci_k_turns_await(&m.left[g][at], parity >> g & 1);
+                    ckci_k_turns_await(&m.left[g][at], next >> (4 * g + 2) & 1);
                     bring(s, b, row, TILES::residual_box(p, m, g, at), &m.come[g][at]);
-                    place ^= 1u << g;
-                    parity ^= (uint32_t)at << g;
+                    next += (at + 1 == p.places ? 4 - at : 1) << 4 * g;
+                    next &= 0x77; /* a parity's bit falls out */
                 }
             }
         }
@@ -161,27 +161,29 @@ template <class TILES> struct ckci_k_tma_residual {
     }
 
     /* Channels of 64 positions, four at a time, of which planes have a multiple; zeros where there are none.
-       Rows are positions, or, of products for each image, channels. */
+       Rows are positions, or, of products for each image, channels. A lane has four positions of every other
+       channel. */
     CKCI_K_MEMBER void copy(const ckci_k_tma_pieces &s, const columns &b, int32_t row,
                             unsigned char *to) const
     {
-        enum { P = 4, EACH = CKCI_TMA_BOX / P };
+        enum { P = 4, EACH = CKCI_TMA_BOX / P, ROWS = 32 / EACH };
         const ckci_gpu_box &o = p.box[3];
         const bool across = !p.plane;
-        const int32_t position0 = across ? b.first : row, channel0 = across ? row : b.first;
-        const int32_t positions = across ? p.conv.columns : p.conv.rows,
-                      channels = across ? p.conv.rows - row : b.count;
-        CKCI_K_UNROLL(1)
-        for (int32_t i = TILES::lane(); i < CKCI_TMA_BOX * EACH; i += 32) {
-            const int32_t r = i / EACH, first = i % EACH * P, position = position0 + first;
-            const int32_t image = across ? s.image : ckci_k_divide(position, p.by_plane);
-            const bool some = r < channels && position < positions;
-            const unsigned char *from =
-                o.p + (some ? CKCI_K_HALF * (image * o.stride[1] + (channel0 + r) * o.stride[2] + position -
-                                             (across ? 0 : image * p.plane))
-                            : 0);
-            unsigned char *at = to + ckci_k_spot<128>(r, first / 8) + first % 8 * CKCI_K_HALF;
-            ckci_k_copy_async<CKCI_K_HALF * P>(at, from, some);
+        const int32_t own = TILES::lane() / EACH, first = TILES::lane() % EACH * P;
+        const int32_t position = (across ? b.first : row) + first, channel = (across ? row : b.first) + own;
+        const int32_t image = across ? s.image : ckci_k_divide(position, p.by_plane);
+        const bool some = position < (across ? p.conv.columns : p.conv.rows);
+        const int32_t left = some ? (across ? p.conv.rows - row : b.count) - own : 0;
+        const unsigned char *from = o.p + CKCI_K_HALF * (image * o.stride[1] + channel * o.stride[2] +
+                                                         position - (across ? 0 : image * p.plane));
+        const int64_t more = CKCI_K_HALF * ROWS * o.stride[2];
+        to += first % 8 * CKCI_K_HALF;
+        CKCI_K_UNROLL(4)
+        for (int32_t r = 0; r < CKCI_TMA_BOX; r += ROWS) {
+            const bool good = r < left;
+            ckci_k_copy_async<CKCI_K_HALF * P>(to + ckci_k_spot<128>(own + r, first / 8), good ? from : o.p,
+                                               good);
+            from += more;
         }
     }
 
@@ -199,7 +201,8 @@ template <class TILES> struct ckci_k_tma_residual {
     }
 };
 
-/* What one of four waves sends of an operand: every other box. Nothing here depends on a wave's lane, so
+/* What one of four waves sends of an operand: every other box, or, where a wave has the residual, all of
+   columns'. Nothing here depends on a wave's lane, so
    that compilers compute it once for all; KIND_OF: of its boxes. A step has few instructions: a tile's
    products would wait for many. Boxes of a step's taps, then of the next step's, go through the reduction
    one after the other: taps first, but layers after channels. What is left of the last step has channels
@@ -278,6 +281,15 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
         boxes = boxes < most ? boxes : most;
         bytes = (boxes + 1 - half) / 2 *
                 (across ? +CKCI_TMA_BOX_BYTES : 128 * (WHICH ? p.box[1].rows : TILES::rows(p)));
+        if (alone()) {
+            bytes = boxes * (across ? +CKCI_TMA_BOX_BYTES : 128 * p.box[1].rows);
+        }
+    }
+
+    /* Are all boxes this wave's? */
+    CKCI_K_MEMBER bool alone() const
+    {
+        return WHICH && !WEIGHT && p.residual;
     }
 
     /* The pixel, or the row, of a position. */
@@ -453,6 +465,10 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
                     if (i < boxes) {
                         send_box(j, i, to + i * beside, full);
                     }
+                }
+                CKCI_K_UNROLL(1)
+                for (int32_t i = 1; i < boxes && alone(); i += 2) {
+                    send_box(0, i, to + i * beside, full);
                 }
             }
             to += below;
