@@ -11140,24 +11140,39 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return !WEIGHT && p.plane > 0;
     }
 
-    /* factor * sum + shift of two neighbouring columns of the instruction. `more`: theirs, or (not along
-       them) what both have. */
-    static CKCI_K_MEMBER void scale(const ckci_gpu_target &o, float (&x)[32], int at, const float *more,
-                                    bool along)
+    /* factor * sum + shift of numbers x whose instruction's columns, or rows, `vector` has from `more` on: a
+       thread has pairs of columns, two rows. Loads are few: LDS is busy with operands. */
+    CKCI_K_MEMBER void scale(float (&x)[32], const float *more, bool along) const
     {
-        if constexpr (EACH == 1) {
-            x[at] = fmaf(o.alpha, x[at], more[0]);
-            x[at + 1] = fmaf(o.alpha, x[at + 1], more[along]);
-        } else {
-            ckci_k_uint4 v;
-            if (along) {
-                v = *(const ckci_k_uint4 *)more;
-            } else {
-                const ckci_k_uint2 both = *(const ckci_k_uint2 *)more;
-                v = {both.x, both.y, both.x, both.y};
+        const ckci_gpu_target &o = p.conv.o;
+        if (along) {
+            more += EACH * (lane() % 4 * 2);
+            CKCI_K_UNROLL(8)
+            for (int q = 0; q < 8; q++) {
+                alignas(16) float v[4];
+                if constexpr (EACH == 1) {
+                    *(ckci_k_uint2 *)v = *(const ckci_k_uint2 *)(more + 8 * q);
+                } else {
+                    *(ckci_k_uint4 *)v = *(const ckci_k_uint4 *)(more + 16 * q);
+                }
+                CKCI_K_UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    x[4 * q + i] =
+                        fmaf(EACH == 1 ? o.alpha : v[i % 2 * EACH + EACH - 1], x[4 * q + i], v[i % 2 * EACH]);
+                }
             }
-            x[at] = fmaf(ckci_k_float(v.y), x[at], ckci_k_float(v.x));
-            x[at + 1] = fmaf(ckci_k_float(v.w), x[at + 1], ckci_k_float(v.z));
+            return;
+        }
+        more += EACH * ((int32_t)threadIdx.x % 128 / 32 * 16 + lane() / 4);
+        CKCI_K_UNROLL(2)
+        for (int high = 0; high < 2; high++) {
+            const float shift = more[EACH * 8 * high],
+                        factor = EACH == 1 ? o.alpha : more[EACH * 8 * high + EACH - 1];
+            CKCI_K_UNROLL(16)
+            for (int i = 0; i < 16; i++) {
+                const int at = i / 2 * 4 + high * 2 + i % 2;
+                x[at] = fmaf(factor, x[at], shift);
+            }
         }
     }
 
@@ -11197,7 +11212,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     template <int LINEAR> CKCI_K_MEMBER void round(const float *d, const float *shift)
     {
         const ckci_gpu_target &o = p.conv.o;
-        const int32_t wave = (int32_t)threadIdx.x % 128 / 32;
         const bool along = across() == (TURNED != 0), turn = turned_strip();
         float x[32];
         CKCI_K_UNROLL(32)
@@ -11205,13 +11219,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             x[i] = d[i];
         }
         if constexpr (LINEAR) {
-            CKCI_K_UNROLL(16)
-            for (int i = 0; i < 16; i++) {
-                scale(o, x, 2 * i,
-                      shift +
-                          EACH * (along ? i / 2 * 8 + lane() % 4 * 2 : wave * 16 + i % 2 * 8 + lane() / 4),
-                      along);
-            }
+            scale(x, shift, along);
             if (p.residual) {
                 add_residual(x, turn);
             }
@@ -13293,13 +13301,15 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
         }
     }
 
-    /* What D tensors of one number a channel add to these columns, behind the weights. */
+    /* What D tensors of one number a channel add to these columns, and multiply them with, behind the
+       weights. */
     static CKCI_K_MEMBER void prepare(const ckci_gpu_conv &p, unsigned char *room, int32_t column0,
                                       int32_t count)
     {
         if (p.as.point.added) {
             ckci_k_add_channels<THREADS>(p.o, (float *)(room + p.as.point.added), column0,
-                                         (count + 31) / 32 * 32, count);
+                                         (count + 31) / 32 * 32, count,
+                                         p.as.point.factors ? (float *)(room + p.as.point.factors) : nullptr);
         }
     }
 
@@ -13307,6 +13317,7 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
     static CKCI_K_MEMBER int form(const ckci_gpu_conv &p)
     {
         return p.o.form == CKCI_FORM_STORE             ? CKCI_K_POINT_STORE
+               : p.as.point.factors                    ? CKCI_K_POINT_ADDED
                : !p.as.point.added || p.o.residual < 0 ? CKCI_K_POINT_ANY
                : p.o.residual == 0                     ? CKCI_K_POINT_ADDED
                : p.as.point.residual                   ? CKCI_K_POINT_RESIDUAL
@@ -13324,6 +13335,13 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
             ckci_k_epilogue<N, true, false>(p.o, x, to, column);
         } else if constexpr (FORM != CKCI_K_POINT_STORE) {
             const float *more = (const float *)(room + p.as.point.added) + (column - column0);
+            if (FORM == CKCI_K_POINT_ADDED && p.as.point.factors) {
+                const float *factor = (const float *)(room + p.as.point.factors) + (column - column0);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < N; i++) {
+                    x[i] *= factor[ACROSS ? 0 : i];
+                }
+            }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < N; i++) {
                 x[i] = ckci_k_fma(p.o.alpha, x[i], more[ACROSS ? 0 : i]);

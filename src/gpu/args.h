@@ -204,11 +204,12 @@ CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
 
 /* pointwise: bytes of a column of weights in LDS, and its chunks of eight places. planes: columns of a block,
    parts that the columns have; fours of positions of an image; eights: planes are of whole ones, aligned.
-   added: where in LDS lies what D tensors of one number a channel add; 0: sums go through ckci_k_epilogue.
-   residual: o.residual, where that is f16 or bf16 beside `added`; else 0. pairs: rows of what is written are
-   an odd number of 16 bytes, and no tensor is added that lies alike. */
+   added: where in LDS lies what D tensors of one number a channel add; 0: sums go through ckci_k_epilogue;
+   factors: where those lie that they multiply with, or 0. residual: o.residual, where that is f16 or bf16
+   beside `added`; else 0. pairs: rows of what is written are an odd number of 16 bytes, and no tensor is
+   added that lies alike. */
 typedef struct ckci_gpu_point {
-    int32_t pitch, width, fours, eights, added, residual, pairs;
+    int32_t pitch, width, fours, eights, added, factors, residual, pairs;
     ckci_divisor by_chunks, by_parts, by_fours;
 } ckci_gpu_point;
 

@@ -39,14 +39,31 @@ CKCI_FN double ckci_pointwise_beside(const ckconv_device *device, const ckci_gpu
 #define CKCI_POINTWISE_BYTES 20
 #define CKCI_POINTWISE_BYTES_256 17
 
-/* Where behind `bytes` of weights in LDS, of `room`, numbers for each of `columns` go that the linear form
-   adds (0: it is not that form, or they have no room), and whether a residual comes to them. */
-CKCI_FN void ckci_point_epilogue(ckci_gpu_conv *k, int64_t bytes, int64_t columns, int64_t room)
+/* Bytes of the numbers that LDS may have for a column: what is added to its sums, what they are multiplied
+   with. */
+CKCI_FN int64_t ckci_point_numbers(const ckci_gpu_target *o)
+{
+    return ckci_multiplies(o) ? 8 : 4;
+}
+
+/* Where behind `bytes` of weights in LDS, of `room`, those of `columns` go (0: it is not the linear form, or
+   they have no room), and whether a residual comes to them. Zero: there are factors without a place. */
+CKCI_FN int ckci_point_epilogue(ckci_gpu_conv *k, int64_t bytes, int64_t columns, int64_t room)
 {
     const ckci_gpu_target *o = &k->o;
-    const int fits = o->form == CKCI_FORM_LINEAR && !o->scale && !o->shift && bytes + 4 * columns <= room;
+    const int64_t numbers = columns * ckci_point_numbers(o);
+    const int fits = o->form == CKCI_FORM_LINEAR && !o->scale && !o->shift && bytes + numbers <= room;
+    const int factors = fits && o->residual == CKCI_RESIDUAL_FACTORS;
     k->as.point.added = fits ? (int32_t)bytes : 0;
+    k->as.point.factors = factors ? (int32_t)(bytes + 4 * columns) : 0;
     k->as.point.residual = fits && o->residual > 0 && ckci_size(o->t.dtype) == 2 ? o->residual : 0;
+    return factors || !ckci_multiplies(o);
+}
+
+CKCI_FN ckconv_status ckci_point_factors(ckconv_error *err)
+{
+    return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                     "pointwise takes factors for each channel where LDS has room for them beside weights");
 }
 
 /* What both orders of channels ask for. */
@@ -146,8 +163,8 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     const int64_t pitch = ckci_ceil_div(k->red, 64) * 128,
                   columns = ckci_max(ckci_ceil_div(k->columns, 32), 1) * 32,
                   steps = ckci_max(ckci_ceil_div(k->red, 32), 1);
-    if (k->o.form == CKCI_FORM_SINGLE || ckci_multiplies(&k->o) || k->o.scale || k->o.shift ||
-        steps > u.steps || ckci_saturating_mul(a->stride[2], 32 * u.steps) > INT32_MAX / 4) {
+    if (k->o.form == CKCI_FORM_SINGLE || k->o.scale || k->o.shift || steps > u.steps ||
+        ckci_saturating_mul(a->stride[2], 32 * u.steps) > INT32_MAX / 4) {
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "pointwise takes up to %d channels of planes, and D tensors that are added, have one "
@@ -157,7 +174,8 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     const int64_t room = steps <= 2 ? steps : 4, waves = CKCI_PLANES_THREADS(room) / u.wave,
                   units = (int64_t)ckci_units(device) *
                           (nvidia ? CKCI_PLANES_BLOCKS(room) : 512 / CKCI_PLANES_THREADS(room));
-    const int64_t lds = CKCI_PLANES_LDS(nvidia, room), most = lds / (pitch + 4) / 32 * 32;
+    const int64_t numbers = ckci_point_numbers(&k->o);
+    const int64_t lds = CKCI_PLANES_LDS(nvidia, room), most = lds / (pitch + numbers) / 32 * 32;
     if (lds > device->lds_bytes) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "pointwise needs %d bytes of LDS for planes, %s has %d",
                          (int)lds, device->arch, (int)device->lds_bytes);
@@ -181,8 +199,10 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     k->as.point.by_fours = ckci_make_divisor(space / 4);
     k->workers = (int32_t)(blocks * waves);
     l->grid = blocks * parts;
-    ckci_point_epilogue(k, width * pitch, width, lds);
-    l->lds = nvidia ? (int32_t)(width * (pitch + 4)) : 0;
+    if (!ckci_point_epilogue(k, width * pitch, width, lds)) {
+        return ckci_point_factors(err);
+    }
+    l->lds = nvidia ? (int32_t)(width * (pitch + numbers)) : 0;
     const double bytes =
         4 * (double)k->rows * ((double)k->red * 2 + (double)k->columns * (double)ckci_size(o->dtype));
     const double rounds = (double)ckci_ceil_div(k->work, ckci_max(k->workers, 1)),
@@ -202,7 +222,8 @@ CKCI_FN int32_t ckci_point_pairs(const ckci_gpu_conv *k, int64_t pitch)
 {
     return ckci_size(k->o.t.dtype) == 2 && k->columns % 16 == 8 && pitch % 16 == 8 && k->columns > 48 &&
            2 * k->columns >= 3 * k->red && k->red <= 64 &&
-           (k->o.form == CKCI_FORM_STORE || (k->as.point.added && k->o.residual == 0));
+           (k->o.form == CKCI_FORM_STORE ||
+            (k->as.point.added && (k->o.residual == 0 || k->as.point.factors)));
 }
 
 /* The launch, and the nanoseconds of a run: as long as its bytes take, or its products. */
@@ -219,7 +240,7 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     }
     CKCI_TRY(ckci_points_fit(p, device, family, err));
     ckci_make_gpu_conv(p, k);
-    if (k->o.form == CKCI_FORM_SINGLE || ckci_multiplies(&k->o) || !ckci_aligned_columns(o, k->columns)) {
+    if (k->o.form == CKCI_FORM_SINGLE || !ckci_aligned_columns(o, k->columns)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "pointwise stores eight channels together, and all D tensors are added, have one "
                          "number for each channel or lie as the output");
@@ -257,9 +278,11 @@ CKCI_FN ckconv_status ckci_gpu_pointwise(const ckci_conv *p, const ckconv_device
     k->work = (int32_t)ckci_ceil_div(k->rows, tiles * wide * 16);
     l->grid =
         ckci_min(ckci_ceil_div(k->work, waves), (nvidia && steps > 4 ? 1 : 2) * (int64_t)ckci_units(device));
-    ckci_point_epilogue(k, columns * pitch, columns, CKCI_POINTWISE_LDS(nvidia));
+    if (!ckci_point_epilogue(k, columns * pitch, columns, CKCI_POINTWISE_LDS(nvidia))) {
+        return ckci_point_factors(err);
+    }
     k->as.point.pairs = nvidia && ckci_point_pairs(k, o_pitch);
-    l->lds = nvidia ? (int32_t)(columns * (pitch + (k->as.point.added ? 4 : 0))) : 0;
+    l->lds = nvidia ? (int32_t)(columns * (pitch + (k->as.point.added ? ckci_point_numbers(&k->o) : 0))) : 0;
     k->workers = (int32_t)(l->grid * waves);
     const double rows = (double)k->rows,
                  bytes = rows * ((double)k->red * 2 + (double)k->columns * (double)ckci_size(o->dtype)),

@@ -348,13 +348,15 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
         }
     }
 
-    /* What D tensors of one number a channel add to these columns, behind the weights. */
+    /* What D tensors of one number a channel add to these columns, and multiply them with, behind the
+       weights. */
     static CKCI_K_MEMBER void prepare(const ckci_gpu_conv &p, unsigned char *room, int32_t column0,
                                       int32_t count)
     {
         if (p.as.point.added) {
             ckci_k_add_channels<THREADS>(p.o, (float *)(room + p.as.point.added), column0,
-                                         (count + 31) / 32 * 32, count);
+                                         (count + 31) / 32 * 32, count,
+                                         p.as.point.factors ? (float *)(room + p.as.point.factors) : nullptr);
         }
     }
 
@@ -362,6 +364,7 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
     static CKCI_K_MEMBER int form(const ckci_gpu_conv &p)
     {
         return p.o.form == CKCI_FORM_STORE             ? CKCI_K_POINT_STORE
+               : p.as.point.factors                    ? CKCI_K_POINT_ADDED
                : !p.as.point.added || p.o.residual < 0 ? CKCI_K_POINT_ANY
                : p.o.residual == 0                     ? CKCI_K_POINT_ADDED
                : p.as.point.residual                   ? CKCI_K_POINT_RESIDUAL
@@ -379,6 +382,13 @@ template <int NVIDIA, int THREADS = 256> struct ckci_k_point_weights {
             ckci_k_epilogue<N, true, false>(p.o, x, to, column);
         } else if constexpr (FORM != CKCI_K_POINT_STORE) {
             const float *more = (const float *)(room + p.as.point.added) + (column - column0);
+            if (FORM == CKCI_K_POINT_ADDED && p.as.point.factors) {
+                const float *factor = (const float *)(room + p.as.point.factors) + (column - column0);
+                CKCI_K_UNROLL(8)
+                for (int i = 0; i < N; i++) {
+                    x[i] *= factor[ACROSS ? 0 : i];
+                }
+            }
             CKCI_K_UNROLL(8)
             for (int i = 0; i < N; i++) {
                 x[i] = ckci_k_fma(p.o.alpha, x[i], more[ACROSS ? 0 : i]);
