@@ -21600,14 +21600,13 @@ CKCI_FN ckconv_status ckci_place_apart(const ckci_conv *p, int64_t limit, unsign
 }
 
 /* Sums are written and read, D tensors read, results written: 14 bytes an element in f16 or bf16, at 2.6 TB/s
-   on 132 units; half as fast where positions lie side by side, which are as short lines as a block has rows;
-   a fifth where neither positions nor eights of channels do (H200, 60 layers: 4.5 to 7.5, 9 to 12 and 24 ps
-   an element). */
+   on 132 units; two thirds as fast where positions lie side by side, of which a block has short lines; a fifth
+   where neither those nor eights of channels do (H200, 60 layers: 4.5 to 7.5, 6 to 9 and 24 ps an element). */
 CKCI_FN double ckci_apart_cost(const ckconv_device *device, const ckci_tensor *written)
 {
     const double bytes = 14 * (double)ckci_count(written);
     const double rate = ckci_aligned_columns(written, written->len[2]) ? 20
-                        : written->stride[2] != 1                      ? 10
+                        : written->stride[2] != 1                      ? 13
                                                                        : 4.4;
     return ckci_cost_launch(device, 2500) + ckci_cost_bytes(device, bytes, rate);
 }

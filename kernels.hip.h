@@ -2043,7 +2043,8 @@ CKCI_K_FN void ckci_k_add_residual(const ckci_gpu_target &o, float (&x)[N], int3
 }
 
 /* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at
-   `to`. SHORT: numbers are not aligned together, or the line ends before: `left` of them exist. */
+   `to`. SHORT: they are not aligned together, lie o.t.stride[2] apart, or the line ends before: `left` of them
+   exist. */
 template <int N, bool SHORT, class R>
 CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra &t, const unsigned char *to,
                                  int64_t channel, int32_t left, R (&d)[N])
@@ -2051,8 +2052,9 @@ CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra 
     const bool output = t.line == CKCI_LINE_OUTPUT;
     const int64_t at = output ? (to - o.t.p) / ckci_k_size(o.t.dtype) : channel;
     if constexpr (SHORT) {
-        const int64_t step = output || !o.across ? (output ? 1 : t.stride[2]) * ckci_k_size(t.dtype) : 0;
-        const int64_t first = output || !o.across ? at * step : at * t.stride[5] * ckci_k_size(t.dtype);
+        const int64_t size = ckci_k_size(t.dtype);
+        const int64_t step = output ? o.t.stride[2] * size : o.across ? 0 : t.stride[2] * size;
+        const int64_t first = output ? at * size : at * size * t.stride[o.across ? 5 : 2];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
             d[i] = 0;
@@ -2159,22 +2161,28 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     }
     CKCI_K_UNROLL(1)
     for (int i = 0; SHORT && i < 8 && i < left; i++) {
-        ckci_k_put_at<T>(o, to + i * ckci_k_size(o.t.dtype), v[i]);
+        ckci_k_put_at<T>(o, to + i * o.t.stride[2] * ckci_k_size(o.t.dtype), v[i]);
     }
 }
 
-/* `count` (1 or 8) columns c, ... of one position. v lies in LDS. SLOPED: in that form, too. */
-template <bool SLOPED = false, class T>
+/* `count` (1 or 8) columns c, ... of one position. v lies in LDS. SHORT: in any form but SINGLE by lines,
+   whatever their strides; SLOPED: in that form, too. */
+template <bool SHORT = false, bool SLOPED = false, class T>
 CKCI_K_FN void ckci_k_write8(const ckci_gpu_conv &conv, T *v, int32_t count, int32_t g, int32_t n, int32_t c,
                              int32_t columns, int32_t z, int32_t y, int32_t x)
 {
     const ckci_gpu_conv &p = ckci_k_late(conv);
     const ckci_tensor &t = p.o.t;
-    if (p.o_vec && count == 8 && p.o.form != CKCI_FORM_SINGLE) {
-        const int64_t at =
-            g * t.stride[0] + n * t.stride[1] + c + z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
-        ckci_k_write_line<false, SLOPED>(p.o, v, t.p + at * ckci_k_size(t.dtype),
-                                         p.o.across ? (int64_t)x : (int64_t)g * columns + c);
+    if ((SHORT || p.o_vec) && count == 8 && p.o.form != CKCI_FORM_SINGLE) {
+        const int64_t at = g * t.stride[0] + n * t.stride[1] + c * (SHORT ? t.stride[2] : 1) +
+                           z * t.stride[3] + y * t.stride[4] + x * t.stride[5];
+        unsigned char *to = t.p + at * ckci_k_size(t.dtype);
+        const int64_t channel = p.o.across ? (int64_t)x : (int64_t)g * columns + c;
+        if (!SHORT || p.o_vec) {
+            ckci_k_write_line<false, SLOPED>(p.o, v, to, channel);
+        } else {
+            ckci_k_write_line<SHORT, SLOPED>(p.o, v, to, channel, columns - c);
+        }
         return;
     }
     CKCI_K_UNROLL(1)
@@ -6537,9 +6545,10 @@ struct ckci_k_gather_reduce {
         ckci_k_axis axis[3];
         ckci_k_find_axes(p.dim, 0, axis);
         const ckci_k_place q = ckci_k_row(axis, b.row);
-        ckci_k_write8<true>(p, spot(m, WORDS * b.own), 8, b.group, q.n, b.eight * 8, p.columns,
-                      axis[0].write0 + q.z * p.dim[0].write_step, axis[1].write0 + q.y * p.dim[1].write_step,
-                      axis[2].write0 + q.x * p.dim[2].write_step);
+        ckci_k_write8<true, true>(p, spot(m, WORDS * b.own), 8, b.group, q.n, b.eight * 8, p.columns,
+                                  axis[0].write0 + q.z * p.dim[0].write_step,
+                                  axis[1].write0 + q.y * p.dim[1].write_step,
+                                  axis[2].write0 + q.x * p.dim[2].write_step);
     }
 };
 

@@ -116,8 +116,9 @@ struct ckci_k_gather_reduce {
         ckci_k_axis axis[3];
         ckci_k_find_axes(p.dim, 0, axis);
         const ckci_k_place q = ckci_k_row(axis, b.row);
-        ckci_k_write8<true>(p, spot(m, WORDS * b.own), 8, b.group, q.n, b.eight * 8, p.columns,
-                      axis[0].write0 + q.z * p.dim[0].write_step, axis[1].write0 + q.y * p.dim[1].write_step,
-                      axis[2].write0 + q.x * p.dim[2].write_step);
+        ckci_k_write8<true, true>(p, spot(m, WORDS * b.own), 8, b.group, q.n, b.eight * 8, p.columns,
+                                  axis[0].write0 + q.z * p.dim[0].write_step,
+                                  axis[1].write0 + q.y * p.dim[1].write_step,
+                                  axis[2].write0 + q.x * p.dim[2].write_step);
     }
 };
