@@ -3228,8 +3228,9 @@ enum {
 };
 
 /* What becomes of a D tensor's numbers. Element by element, ADD and MULTIPLY are done before the operation,
-   which gets all others as they are; in any other form MASK lets sums pass where D lies between gate_low and
-   gate_high, AFTER is added to sums that are no less than gate_low, and what does not MULTIPLY is added. */
+   which gets all others as they are. By lines what does not MULTIPLY is added, but for the gates, the last
+   two: MASK lets sums pass where D lies between gate_low and gate_high, AFTER is added to sums that are no
+   less than gate_low. */
 enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY, CKCI_EXTRA_MASK, CKCI_EXTRA_AFTER };
 
 /* What D tensors are, where an epilogue is LINEAR without scale and shift. From 0 on: each has a number for
@@ -3254,7 +3255,7 @@ typedef struct ckci_gpu_target {
     int32_t num_d;
     ckconv_dtype compute;         /* mid only: rounded to this before it is stored; else 0 */
     int32_t form, adds;           /* D tensors of any form but SINGLE */
-    int32_t residual;             /* CKCI_RESIDUAL_ */
+    int32_t residual, gate;       /* CKCI_RESIDUAL_; what becomes of the residual: CKCI_EXTRA_ */
     int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
     float alpha, beta, low, high; /* of the closed form */
     float gate_low, gate_high;    /* NaN: no gate */
@@ -6263,6 +6264,9 @@ enum { CKCI_TUNE_BIAS = 8 };
 enum { CKCI_TUNE_ALONG = 9 };
 /* What the planner expects a run to take, in picoseconds; -1: it has no idea. */
 enum { CKCI_TUNE_TIME = 10 };
+/* For a convolution on a GPU whose epilogue has a launch of its own, also as the second one of a pair: the
+   instance that leaves its sums in workspace. */
+enum { CKCI_TUNE_APART = 11 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -15329,6 +15333,13 @@ CKCI_FN int ckci_few(const ckconv_element_op *op)
     return ckci_find_element(op->kind)->few;
 }
 
+/* Is the epilogue the gradient of a curve? Those of relu and clamp are gates. */
+CKCI_FN int ckci_curved_gradient(const ckconv_element_op *op)
+{
+    const ckci_element_row *row = ckci_find_element(op->kind);
+    return row->sum == CKCI_SUM_GRADIENT && row->act != CKCONV_RELU && row->act != CKCONV_CLAMP;
+}
+
 /* Does a D tensor multiply sums? */
 CKCI_FN int ckci_multiplies(const ckci_gpu_target *o)
 {
@@ -15363,17 +15374,18 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
     o->gate_high = (float)o->gate_high_d;
     int plain = op->kind == CKCONV_PASS && !o->scale && !o->shift;
     o->form = plain ? CKCI_FORM_STORE : curved ? CKCI_FORM_CURVED : CKCI_FORM_LINEAR;
-    o->form = (o->compute && o->compute != o->t.dtype) || (gradient && curved) ? CKCI_FORM_SINGLE : o->form;
+    o->form =
+        (o->compute && o->compute != o->t.dtype) || ckci_curved_gradient(op) ? CKCI_FORM_SINGLE : o->form;
     for (int32_t j = 0; j < o->num_d; j++) {
         o->d[j].how = row->sum == CKCI_SUM_ADD || (after && j == 0) || (row->sum == CKCI_SUM_AFFINE && j == 1)
                           ? CKCI_EXTRA_ADD
                       : row->sum == CKCI_SUM_AFFINE ? CKCI_EXTRA_MULTIPLY
                       : after                       ? CKCI_EXTRA_AFTER
-                      : gradient                    ? CKCI_EXTRA_MASK
+                      : gradient && !curved         ? CKCI_EXTRA_MASK
                                                     : CKCI_EXTRA_KEEP;
     }
     int outputs = 0;
-    o->residual = 0;
+    o->residual = o->gate = 0;
     for (int32_t j = 0; j < o->adds; j++) {
         o->d[j].line = ckci_find_line(&o->t, o->across, &o->d[j]);
         if (o->d[j].line < 0 || (o->d[j].line == CKCI_LINE_CHANNELS && o->d[j].how >= CKCI_EXTRA_MASK)) {
@@ -15382,6 +15394,7 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
         if (o->d[j].line == CKCI_LINE_OUTPUT) {
             outputs += o->d[j].dtype == o->t.dtype ? 1 : 2;
             o->residual = j + 1;
+            o->gate = o->d[j].how;
         }
     }
     if (o->form != CKCI_FORM_LINEAR || o->scale || o->shift || outputs > (row->sum != CKCI_SUM_AFFINE)) {
@@ -21540,7 +21553,16 @@ CKCI_FN ckconv_status ckci_place_gpu_sums(const ckci_conv *p, int64_t parts, int
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "2^35 bytes of sums can wait in workspace; here %lld",
                          CKCI_LL(s->part));
     }
-    return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of parts of the reduction", s->bytes, err);
+    return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of fwd and bwd_data", s->bytes, err);
+}
+
+/* The form of an epilogue in that launch: curves' gradients act by lines, too, where D lies as the output. */
+CKCI_FN int32_t ckci_sums_form(const ckci_gpu_target *o)
+{
+    return o->form == CKCI_FORM_SINGLE && !o->compute && ckci_curved_gradient(&o->t.op) &&
+                   o->d[0].line == CKCI_LINE_OUTPUT
+               ? (int32_t)CKCI_FORM_SLOPED
+               : o->form;
 }
 
 CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums *s, int64_t parts,
@@ -21570,10 +21592,7 @@ CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums
     k->split = (int32_t)parts;
     k->o.partial = s->t.p;
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    if (k->o.form == CKCI_FORM_SINGLE && k->o.adds == 1 && k->o.d[0].how == CKCI_EXTRA_MASK &&
-        k->o.d[0].line == CKCI_LINE_OUTPUT) {
-        k->o.form = CKCI_FORM_SLOPED;
-    }
+    k->o.form = ckci_sums_form(&k->o);
     ckci_gather_reduce(&l);
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
@@ -21599,15 +21618,20 @@ CKCI_FN ckconv_status ckci_place_apart(const ckci_conv *p, int64_t limit, unsign
     return CKCONV_OK;
 }
 
-/* Sums are written and read, D tensors read, results written: 14 bytes an element in f16 or bf16, at 2.6 TB/s
-   on 132 units; two thirds as fast where positions lie side by side, of which a block has short lines; a fifth
-   where neither those nor eights of channels do (H200, 60 layers: 4.5 to 7.5, 6 to 9 and 24 ps an element). */
-CKCI_FN double ckci_apart_cost(const ckconv_device *device, const ckci_tensor *written)
+/* Sums are written and read, D tensors read, results written: 14 bytes an element in f16 or bf16, at 2.6
+   TB/s on 132 units; two thirds as fast where positions lie side by side, of which a block has short lines; a
+   fifth where neither those nor eights of channels do; a third by elements (H200, 60 layers: 4.5 to 7.5, 6 to
+   9, 24 and 10 to 12 ps an element). */
+CKCI_FN double ckci_apart_cost(const ckconv_device *device, const ckci_conv *p, const ckci_gpu_sums *s)
 {
-    const double bytes = 14 * (double)ckci_count(written);
-    const double rate = ckci_aligned_columns(written, written->len[2]) ? 20
-                        : written->stride[2] != 1                      ? 13
-                                                                       : 4.4;
+    ckci_gpu_target o;
+    ckci_set_target(p, &o);
+    if (s->one) {
+        ckci_merge_tensor(&o.t, o.t.len[0]);
+    }
+    const double bytes = 10 * (double)ckci_count(&o.t) + (double)s->bytes;
+    const double most = ckci_aligned_columns(&o.t, o.t.len[2]) ? 20 : o.t.stride[2] != 1 ? 13 : 4.4;
+    const double rate = ckci_sums_form(&o) == CKCI_FORM_SINGLE && most > 8 ? 8 : most;
     return ckci_cost_launch(device, 2500) + ckci_cost_bytes(device, bytes, rate);
 }
 
@@ -21619,15 +21643,19 @@ CKCI_FN ckconv_status ckci_fit_sums(ckci_fit *f, ckconv_error *err)
     ckconv_plan one;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_takes(p, err));
+    if (f->plan->tune[CKCI_TUNE_MID]) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "a pair's first convolution has its epilogue beside it");
+    }
     CKCI_TRY(ckci_place_apart(p, f->limit, NULL, &s, &plain, err));
     CKCI_TRY(ckci_plan_part(&plain, &f->plan->device, f->limit - s.bytes, 0, &one, &f->cost, err));
-    const double apart = ckci_apart_cost(&f->plan->device, &p->t[ckci_written(p->op)]);
+    const double apart = ckci_apart_cost(&f->plan->device, p, &s);
     f->ns = ckci_part_ns(&one);
     f->cost += ckci_cost_like(apart, f->cost, f->ns);
     f->ns += apart;
     f->plan->grid[0] = one.grid[0];
     f->plan->block[0] = one.block[0];
-    f->plan->tune[CKCI_TUNE_FIRST] = one.instance;
+    f->plan->tune[CKCI_TUNE_APART] = one.instance;
     f->plan->split_k = one.split_k;
     f->plan->workspace_bytes = s.bytes + one.workspace_bytes;
     return CKCONV_OK;
@@ -21643,7 +21671,7 @@ CKCI_FN ckconv_status ckci_list_sums(const ckconv_plan *plan, const ckci_problem
     (void)args;
     (void)tile;
     CKCI_TRY(ckci_place_apart(&p->conv, ckci_run_limit(plan), ws, &s, &plain, err));
-    part.instance = (int32_t)plan->tune[CKCI_TUNE_FIRST];
+    part.instance = (int32_t)plan->tune[CKCI_TUNE_APART];
     part.workspace_bytes -= s.bytes;
     CKCI_TRY(ckci_list_part(&part, &plain, ws ? ws + s.bytes : NULL, e, err));
     return ckci_emit_gpu_sums(&p->conv, &s, 1, e, err);
@@ -23226,6 +23254,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
         f->cost += cost > memory ? cost : memory;
         f->ns += ckci_part_ns(&one) > memory ? ckci_part_ns(&one) : memory;
         f->plan->tune[CKCI_TUNE_FIRST + i] = one.instance;
+        f->plan->tune[CKCI_TUNE_APART] = one.tune[CKCI_TUNE_APART]; /* of the second one */
         f->plan->grid[0] = one.grid[0];
         f->plan->block[0] = one.block[0];
         extra = ckci_max(extra, one.workspace_bytes);
@@ -26085,7 +26114,7 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                                                      : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
         return instance->fit == ckci_fit_sums
-                   ? "sums go through workspace to the epilogue, which would take longer beside them"
+                   ? "sums go through workspace to a launch of their own for the epilogue"
                : ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
@@ -26107,15 +26136,25 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     }
 }
 
-/* The clause about an epilogue that is computed element by element. */
+/* The clause about an epilogue that acts element by element, or would beside the sums. */
 CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
 {
-    const ckci_conv *c = &p->conv;
-    return !ckci_acts_single(plan, p) ? ""
-           : ckci_find_element(c->t[ckci_written(plan->op)].op.kind)->sum == CKCI_SUM_GRADIENT
-               ? "; slow: this epilogue acts element by element"
-               : "; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as "
-                 "one number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16";
+    static const char *const texts[2][2] = {
+        {"; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as one "
+         "number "
+         "for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16",
+         "; slow: this epilogue acts element by element"},
+        {"; beside them it would act element by element: a D tensor lies neither as the output nor as one "
+         "number "
+         "for each channel, or is not f32, f16 or bf16",
+         "; beside them it would act element by element"}};
+    const int apart = ckci_find_instance(plan->instance)->fit == ckci_fit_sums;
+    if (!apart && !ckci_acts_single(plan, p)) {
+        return "";
+    }
+    return apart && !ckci_single(&p->conv)
+               ? "; beside them D tensors would be read element by element"
+               : texts[apart][ckci_curved_gradient(&p->conv.t[ckci_written(plan->op)].op)];
 }
 
 /* A text to which launches add the names of their kernels. A name that is one of the last two in it is not
@@ -26220,7 +26259,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                                                     (int)instance->tile.columns);
         if (instance->fit == ckci_fit_sums) {
             at = ckci_append(text, size, at, " of %s",
-                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]));
+                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_APART]));
         } else if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
             at = ckci_append(text, size, at, " of %s and %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]),

@@ -1894,7 +1894,8 @@ CKCI_K_FN double ckci_k_between(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* Numbers d of a D tensor that does not multiply come to N sums x. */
+/* Numbers d of a D tensor that does not multiply come to N sums x. Without a gate a branch is all that it
+   takes longer; kernels in which that counts say ADD. */
 template <int N, class R>
 CKCI_K_FN void ckci_k_add_numbers(const ckci_gpu_target &o, int32_t how, const R (&d)[N], R (&x)[N])
 {
@@ -2032,19 +2033,19 @@ template <int N> CKCI_K_FN void ckci_k_linear(const ckci_gpu_target &o, float (&
     }
 }
 
-/* The residual's N numbers (o.residual > 0), `words` of f16 or bf16, come to them. */
+/* The residual's N numbers, `words` of f16 or bf16, come to them; gate: o.gate, or ADD where it is none. */
 template <int N>
 CKCI_K_FN void ckci_k_add_residual(const ckci_gpu_target &o, float (&x)[N], int32_t dtype,
-                                   const uint32_t *words)
+                                   const uint32_t *words, int32_t gate)
 {
     float d[N];
     ckci_k_widen_line(CKCI_K_BF16(dtype != CKCONV_F16), words, d);
-    ckci_k_add_numbers(o, o.d[o.residual - 1].how, d, x);
+    ckci_k_add_numbers(o, gate, d, x);
 }
 
 /* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at
-   `to`. SHORT: they are not aligned together, lie o.t.stride[2] apart, or the line ends before: `left` of them
-   exist. */
+   `to`. SHORT: they are not aligned together, lie o.t.stride[2] apart, or the line ends before: `left` of
+   them exist. */
 template <int N, bool SHORT, class R>
 CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra &t, const unsigned char *to,
                                  int64_t channel, int32_t left, R (&d)[N])
@@ -5246,8 +5247,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* Rounds all sums. FORM: 0: as they are, 1: factor * sum + shift, between low and high, 2: and with beta
-       * (what lies in `to`, a tensor of type d_type), 3: as `how` has it. Each is done with as soon as it is
+    /* Rounds all sums. FORM: 0: as they are, 1: factor * sum + shift, between low and high, 2: and with what
+       lies in `to` added, numbers of type d_type, 3: with a gate, `how`. Each is done with as soon as it is
        computed: there are no registers for all that come of them. */
     template <int FORM>
     CKCI_K_MEMBER void blocks(const ckci_gpu_target &o, const float *shift, const float *factor,
@@ -9070,7 +9071,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                                 const ckci_k_uint2 *)(more + channel % 64 * CKCI_K_HALF +
                                                       (tile * 16 + unit::position(piece)) * CKCI_NEAR_PITCH);
                             const uint32_t words[2] = {two.x, two.y};
-                            ckci_k_add_residual(p.o, own.v, T::TYPE, words);
+                            ckci_k_add_residual(p.o, own.v, T::TYPE, words, p.o.gate);
                         }
                         ckci_k_limit_line(p.o, own.v);
                     }
@@ -10118,8 +10119,8 @@ struct ckci_k_tma_pieces {
 };
 
 /* The residual's boxes of a block's tiles, in the order in which groups store what is written, as far ahead
-   as LDS has room. The TMA brings them, or the wave copies those of planes that do
-   not lie in one image, or not at 16 bytes. */
+   as LDS has room. The TMA brings them, or the wave copies those of planes that do not lie in one image, or
+   not at 16 bytes. */
 template <class TILES> struct ckci_k_tma_residual {
     typedef typename TILES::columns columns;
 
@@ -10235,11 +10236,10 @@ template <class TILES> struct ckci_k_tma_residual {
 };
 
 /* What one of four waves sends of an operand: every other box, or, where a wave has the residual, all of
-   columns'. Nothing here depends on a wave's lane, so
-   that compilers compute it once for all; KIND_OF: of its boxes. A step has few instructions: a tile's
-   products would wait for many. Boxes of a step's taps, then of the next step's, go through the reduction
-   one after the other: taps first, but layers after channels. What is left of the last step has channels
-   that there are not. */
+   columns'. Nothing here depends on a wave's lane, so that compilers compute it once for all; KIND_OF: of its
+   boxes. A step has few instructions: a tile's products would wait for many. Boxes of a step's taps, then of
+   the next step's, go through the reduction one after the other: taps first, but layers after channels. What
+   is left of the last step has channels that there are not. */
 template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     enum {
         WEIGHT = TILES::WEIGHT,
@@ -11210,9 +11210,17 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             place = 0;
             parities ^= 1u << CKCI_TMA_MOST;
         }
-        CKCI_K_UNROLL(4)
-        for (int q = 0; q < 4; q++) {
-            ckci_k_add_residual(p.conv.o, *(float(*)[8])(x + q * 8), p.conv.o.t.dtype, more[q]);
+        const ckci_gpu_target &o = p.conv.o;
+        if (o.gate < CKCI_EXTRA_MASK) {
+            CKCI_K_UNROLL(4)
+            for (int q = 0; q < 4; q++) {
+                ckci_k_add_residual(o, *(float(*)[8])(x + q * 8), o.t.dtype, more[q], CKCI_EXTRA_ADD);
+            }
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int q = 0; q < 4; q++) {
+                ckci_k_add_residual(o, *(float(*)[8])(x + q * 8), o.t.dtype, more[q], o.gate);
+            }
         }
     }
 
@@ -13634,7 +13642,7 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
     {
         const uint32_t words[4] = {more.x, more.y, more.z, more.w};
         ckci_k_linear(p.o, x, (const float *)(m.weights + p.as.point.added) + column);
-        ckci_k_add_residual(p.o, x, p.o.t.dtype, words);
+        ckci_k_add_residual(p.o, x, p.o.t.dtype, words, p.o.gate);
         ckci_k_limit_line(p.o, x);
     }
 
@@ -13903,7 +13911,7 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
         const unsigned char *from = ckci_k_global(p.o.d[p.as.point.residual - 1].p + (to - p.o.t.p));
         uint32_t words[N / 2];
         ckci_k_load_words<N>(from, words);
-        ckci_k_add_residual(p.o, x, p.o.t.dtype, words);
+        ckci_k_add_residual(p.o, x, p.o.t.dtype, words, p.o.gate);
     }
 
     /* Positions of a column to memory. */
@@ -16358,7 +16366,7 @@ template <class S, int V, int XO, int READY> struct ckci_k_depth_ahead {
         if (p.o.residual) {
             T d[XO * V];
             ckci_k_depth_widen<XO>(more, d, p.bf16);
-            ckci_k_add_numbers(p.o, p.o.d[p.o.residual - 1].how, d, e);
+            ckci_k_add_numbers(p.o, p.o.gate, d, e);
         }
         ckci_k_limit_line(p.o, e);
     }

@@ -834,6 +834,54 @@ static void test_apart(void)
 }
 
 /* What describe says is so. */
+/* A pair's second convolution may have such an epilogue: the instance that leaves its sums is the one that
+   was planned for it. The first one's epilogue stays in its kernel. */
+static void test_pair_apart(void)
+{
+    static const char *const archs[] = {"sm_90", "gfx942", "gfx1100"};
+    for (int i = 0; i < 3 * 4; i++) {
+        static ckconv_launch l[MOST];
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_args a;
+        char text[2048];
+        int32_t count = 0;
+        const uintptr_t far = (uintptr_t)1 << 44;
+        const ckconv_device gpu = named(archs[i % 3]);
+        const int narrow = i / 3 % 2, second = i / 6;
+        ckconv_conv_conv_desc d;
+        memset(&d, 0, sizeof d);
+        memset(&a, 0, sizeof a);
+        d.conv0 = cube(2, 56, 3, 1, 1);
+        d.conv0.n = 32;
+        d.conv0.g = narrow ? 256 : 32;
+        d.conv0.k = d.conv0.c = narrow ? 1 : 8;
+        d.conv0.in.dtype = CKCONV_BF16;
+        d.conv0.op_out.kind = second ? CKCONV_RELU : CKCONV_HARDSWISH;
+        d.k1 = 256;
+        for (int j = 0; j < 2; j++) {
+            d.conv0.pad_lo[j] = d.conv0.pad_hi[j] = d.pad_lo1[j] = d.pad_hi1[j] = 1;
+            d.filter1[j] = 3;
+        }
+        d.op_out.kind = second ? CKCONV_SILU_BWD : CKCONV_PASS;
+        d.num_d = second;
+        a.in = (void *)far;
+        a.wei = (void *)(2 * far);
+        a.wei1 = (void *)(3 * far);
+        a.out = (void *)(4 * far);
+        a.d[0] = second ? (void *)(5 * far) : NULL;
+        CHECK_OK(ckconv_plan_conv_conv(&plan, &d, NULL, &gpu, &err), err);
+        CHECK_OK(ckconv_plan_launches(&plan, &a, (void *)(6 * far), (size_t)plan.workspace_bytes, l, MOST,
+                                      &count, &err),
+                 err);
+        ckconv_plan_describe(&plan, text, sizeof text);
+        CHECK_MSG(count == plan.launches && count < 8 && strstr(text, "unfused") != NULL &&
+                      strstr(text, "kernels ckconv_k_gather_f32") == NULL &&
+                      strstr(text, ", ckconv_k_gather_f32") == NULL,
+                  "row %d, %d launches: %s", i, (int)count, text);
+    }
+}
+
 static void test_texts(void)
 {
     ckconv_plan plan;
@@ -1610,6 +1658,7 @@ int main(void)
     test_units();
     test_large_norms();
     test_apart();
+    test_pair_apart();
     test_texts();
     test_empty();
     test_depthwise_sizes();

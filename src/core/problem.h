@@ -27,6 +27,9 @@ enum { CKCI_TUNE_BIAS = 8 };
 enum { CKCI_TUNE_ALONG = 9 };
 /* What the planner expects a run to take, in picoseconds; -1: it has no idea. */
 enum { CKCI_TUNE_TIME = 10 };
+/* For a convolution on a GPU whose epilogue has a launch of its own, also as the second one of a pair: the
+   instance that leaves its sums in workspace. */
+enum { CKCI_TUNE_APART = 11 };
 
 typedef union ckci_problem {
     ckci_conv conv;

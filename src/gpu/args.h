@@ -130,8 +130,9 @@ enum {
 };
 
 /* What becomes of a D tensor's numbers. Element by element, ADD and MULTIPLY are done before the operation,
-   which gets all others as they are; in any other form MASK lets sums pass where D lies between gate_low and
-   gate_high, AFTER is added to sums that are no less than gate_low, and what does not MULTIPLY is added. */
+   which gets all others as they are. By lines what does not MULTIPLY is added, but for the gates, the last
+   two: MASK lets sums pass where D lies between gate_low and gate_high, AFTER is added to sums that are no
+   less than gate_low. */
 enum { CKCI_EXTRA_KEEP, CKCI_EXTRA_ADD, CKCI_EXTRA_MULTIPLY, CKCI_EXTRA_MASK, CKCI_EXTRA_AFTER };
 
 /* What D tensors are, where an epilogue is LINEAR without scale and shift. From 0 on: each has a number for
@@ -156,7 +157,7 @@ typedef struct ckci_gpu_target {
     int32_t num_d;
     ckconv_dtype compute;         /* mid only: rounded to this before it is stored; else 0 */
     int32_t form, adds;           /* D tensors of any form but SINGLE */
-    int32_t residual;             /* CKCI_RESIDUAL_ */
+    int32_t residual, gate;       /* CKCI_RESIDUAL_; what becomes of the residual: CKCI_EXTRA_ */
     int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
     float alpha, beta, low, high; /* of the closed form */
     float gate_low, gate_high;    /* NaN: no gate */

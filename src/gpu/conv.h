@@ -204,6 +204,13 @@ CKCI_FN int ckci_few(const ckconv_element_op *op)
     return ckci_find_element(op->kind)->few;
 }
 
+/* Is the epilogue the gradient of a curve? Those of relu and clamp are gates. */
+CKCI_FN int ckci_curved_gradient(const ckconv_element_op *op)
+{
+    const ckci_element_row *row = ckci_find_element(op->kind);
+    return row->sum == CKCI_SUM_GRADIENT && row->act != CKCONV_RELU && row->act != CKCONV_CLAMP;
+}
+
 /* Does a D tensor multiply sums? */
 CKCI_FN int ckci_multiplies(const ckci_gpu_target *o)
 {
@@ -238,17 +245,18 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
     o->gate_high = (float)o->gate_high_d;
     int plain = op->kind == CKCONV_PASS && !o->scale && !o->shift;
     o->form = plain ? CKCI_FORM_STORE : curved ? CKCI_FORM_CURVED : CKCI_FORM_LINEAR;
-    o->form = (o->compute && o->compute != o->t.dtype) || (gradient && curved) ? CKCI_FORM_SINGLE : o->form;
+    o->form =
+        (o->compute && o->compute != o->t.dtype) || ckci_curved_gradient(op) ? CKCI_FORM_SINGLE : o->form;
     for (int32_t j = 0; j < o->num_d; j++) {
         o->d[j].how = row->sum == CKCI_SUM_ADD || (after && j == 0) || (row->sum == CKCI_SUM_AFFINE && j == 1)
                           ? CKCI_EXTRA_ADD
                       : row->sum == CKCI_SUM_AFFINE ? CKCI_EXTRA_MULTIPLY
                       : after                       ? CKCI_EXTRA_AFTER
-                      : gradient                    ? CKCI_EXTRA_MASK
+                      : gradient && !curved         ? CKCI_EXTRA_MASK
                                                     : CKCI_EXTRA_KEEP;
     }
     int outputs = 0;
-    o->residual = 0;
+    o->residual = o->gate = 0;
     for (int32_t j = 0; j < o->adds; j++) {
         o->d[j].line = ckci_find_line(&o->t, o->across, &o->d[j]);
         if (o->d[j].line < 0 || (o->d[j].line == CKCI_LINE_CHANNELS && o->d[j].how >= CKCI_EXTRA_MASK)) {
@@ -257,6 +265,7 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
         if (o->d[j].line == CKCI_LINE_OUTPUT) {
             outputs += o->d[j].dtype == o->t.dtype ? 1 : 2;
             o->residual = j + 1;
+            o->gate = o->d[j].how;
         }
     }
     if (o->form != CKCI_FORM_LINEAR || o->scale || o->shift || outputs > (row->sum != CKCI_SUM_AFFINE)) {

@@ -139,6 +139,7 @@ CKCI_FN ckconv_status ckci_fit_gpu_pair(ckci_fit *f, ckconv_error *err)
         f->cost += cost > memory ? cost : memory;
         f->ns += ckci_part_ns(&one) > memory ? ckci_part_ns(&one) : memory;
         f->plan->tune[CKCI_TUNE_FIRST + i] = one.instance;
+        f->plan->tune[CKCI_TUNE_APART] = one.tune[CKCI_TUNE_APART]; /* of the second one */
         f->plan->grid[0] = one.grid[0];
         f->plan->block[0] = one.block[0];
         extra = ckci_max(extra, one.workspace_bytes);

@@ -44,7 +44,16 @@ CKCI_FN ckconv_status ckci_place_gpu_sums(const ckci_conv *p, int64_t parts, int
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "2^35 bytes of sums can wait in workspace; here %lld",
                          CKCI_LL(s->part));
     }
-    return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of parts of the reduction", s->bytes, err);
+    return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of fwd and bwd_data", s->bytes, err);
+}
+
+/* The form of an epilogue in that launch: curves' gradients act by lines, too, where D lies as the output. */
+CKCI_FN int32_t ckci_sums_form(const ckci_gpu_target *o)
+{
+    return o->form == CKCI_FORM_SINGLE && !o->compute && ckci_curved_gradient(&o->t.op) &&
+                   o->d[0].line == CKCI_LINE_OUTPUT
+               ? (int32_t)CKCI_FORM_SLOPED
+               : o->form;
 }
 
 CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums *s, int64_t parts,
@@ -74,10 +83,7 @@ CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums
     k->split = (int32_t)parts;
     k->o.partial = s->t.p;
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    if (k->o.form == CKCI_FORM_SINGLE && k->o.adds == 1 && k->o.d[0].how == CKCI_EXTRA_MASK &&
-        k->o.d[0].line == CKCI_LINE_OUTPUT) {
-        k->o.form = CKCI_FORM_SLOPED;
-    }
+    k->o.form = ckci_sums_form(&k->o);
     ckci_gather_reduce(&l);
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
@@ -103,15 +109,20 @@ CKCI_FN ckconv_status ckci_place_apart(const ckci_conv *p, int64_t limit, unsign
     return CKCONV_OK;
 }
 
-/* Sums are written and read, D tensors read, results written: 14 bytes an element in f16 or bf16, at 2.6 TB/s
-   on 132 units; two thirds as fast where positions lie side by side, of which a block has short lines; a fifth
-   where neither those nor eights of channels do (H200, 60 layers: 4.5 to 7.5, 6 to 9 and 24 ps an element). */
-CKCI_FN double ckci_apart_cost(const ckconv_device *device, const ckci_tensor *written)
+/* Sums are written and read, D tensors read, results written: 14 bytes an element in f16 or bf16, at 2.6
+   TB/s on 132 units; two thirds as fast where positions lie side by side, of which a block has short lines; a
+   fifth where neither those nor eights of channels do; a third by elements (H200, 60 layers: 4.5 to 7.5, 6 to
+   9, 24 and 10 to 12 ps an element). */
+CKCI_FN double ckci_apart_cost(const ckconv_device *device, const ckci_conv *p, const ckci_gpu_sums *s)
 {
-    const double bytes = 14 * (double)ckci_count(written);
-    const double rate = ckci_aligned_columns(written, written->len[2]) ? 20
-                        : written->stride[2] != 1                      ? 13
-                                                                       : 4.4;
+    ckci_gpu_target o;
+    ckci_set_target(p, &o);
+    if (s->one) {
+        ckci_merge_tensor(&o.t, o.t.len[0]);
+    }
+    const double bytes = 10 * (double)ckci_count(&o.t) + (double)s->bytes;
+    const double most = ckci_aligned_columns(&o.t, o.t.len[2]) ? 20 : o.t.stride[2] != 1 ? 13 : 4.4;
+    const double rate = ckci_sums_form(&o) == CKCI_FORM_SINGLE && most > 8 ? 8 : most;
     return ckci_cost_launch(device, 2500) + ckci_cost_bytes(device, bytes, rate);
 }
 
@@ -123,15 +134,19 @@ CKCI_FN ckconv_status ckci_fit_sums(ckci_fit *f, ckconv_error *err)
     ckconv_plan one;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_takes(p, err));
+    if (f->plan->tune[CKCI_TUNE_MID]) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "a pair's first convolution has its epilogue beside it");
+    }
     CKCI_TRY(ckci_place_apart(p, f->limit, NULL, &s, &plain, err));
     CKCI_TRY(ckci_plan_part(&plain, &f->plan->device, f->limit - s.bytes, 0, &one, &f->cost, err));
-    const double apart = ckci_apart_cost(&f->plan->device, &p->t[ckci_written(p->op)]);
+    const double apart = ckci_apart_cost(&f->plan->device, p, &s);
     f->ns = ckci_part_ns(&one);
     f->cost += ckci_cost_like(apart, f->cost, f->ns);
     f->ns += apart;
     f->plan->grid[0] = one.grid[0];
     f->plan->block[0] = one.block[0];
-    f->plan->tune[CKCI_TUNE_FIRST] = one.instance;
+    f->plan->tune[CKCI_TUNE_APART] = one.instance;
     f->plan->split_k = one.split_k;
     f->plan->workspace_bytes = s.bytes + one.workspace_bytes;
     return CKCONV_OK;
@@ -147,7 +162,7 @@ CKCI_FN ckconv_status ckci_list_sums(const ckconv_plan *plan, const ckci_problem
     (void)args;
     (void)tile;
     CKCI_TRY(ckci_place_apart(&p->conv, ckci_run_limit(plan), ws, &s, &plain, err));
-    part.instance = (int32_t)plan->tune[CKCI_TUNE_FIRST];
+    part.instance = (int32_t)plan->tune[CKCI_TUNE_APART];
     part.workspace_bytes -= s.bytes;
     CKCI_TRY(ckci_list_part(&part, &plain, ws ? ws + s.bytes : NULL, e, err));
     return ckci_emit_gpu_sums(&p->conv, &s, 1, e, err);

@@ -247,7 +247,8 @@ CKCI_K_FN double ckci_k_between(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* Numbers d of a D tensor that does not multiply come to N sums x. */
+/* Numbers d of a D tensor that does not multiply come to N sums x. Without a gate a branch is all that it
+   takes longer; kernels in which that counts say ADD. */
 template <int N, class R>
 CKCI_K_FN void ckci_k_add_numbers(const ckci_gpu_target &o, int32_t how, const R (&d)[N], R (&x)[N])
 {
@@ -385,19 +386,19 @@ template <int N> CKCI_K_FN void ckci_k_linear(const ckci_gpu_target &o, float (&
     }
 }
 
-/* The residual's N numbers (o.residual > 0), `words` of f16 or bf16, come to them. */
+/* The residual's N numbers, `words` of f16 or bf16, come to them; gate: o.gate, or ADD where it is none. */
 template <int N>
 CKCI_K_FN void ckci_k_add_residual(const ckci_gpu_target &o, float (&x)[N], int32_t dtype,
-                                   const uint32_t *words)
+                                   const uint32_t *words, int32_t gate)
 {
     float d[N];
     ckci_k_widen_line(CKCI_K_BF16(dtype != CKCONV_F16), words, d);
-    ckci_k_add_numbers(o, o.d[o.residual - 1].how, d, x);
+    ckci_k_add_numbers(o, gate, d, x);
 }
 
 /* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at
-   `to`. SHORT: they are not aligned together, lie o.t.stride[2] apart, or the line ends before: `left` of them
-   exist. */
+   `to`. SHORT: they are not aligned together, lie o.t.stride[2] apart, or the line ends before: `left` of
+   them exist. */
 template <int N, bool SHORT, class R>
 CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra &t, const unsigned char *to,
                                  int64_t channel, int32_t left, R (&d)[N])

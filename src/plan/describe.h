@@ -101,7 +101,7 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                                                      : "mid stays in LDS";
     case CKCONV_FAMILY_UNFUSED:
         return instance->fit == ckci_fit_sums
-                   ? "sums go through workspace to the epilogue, which would take longer beside them"
+                   ? "sums go through workspace to a launch of their own for the epilogue"
                : ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
@@ -123,15 +123,25 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     }
 }
 
-/* The clause about an epilogue that is computed element by element. */
+/* The clause about an epilogue that acts element by element, or would beside the sums. */
 CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
 {
-    const ckci_conv *c = &p->conv;
-    return !ckci_acts_single(plan, p) ? ""
-           : ckci_find_element(c->t[ckci_written(plan->op)].op.kind)->sum == CKCI_SUM_GRADIENT
-               ? "; slow: this epilogue acts element by element"
-               : "; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as "
-                 "one number for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16";
+    static const char *const texts[2][2] = {
+        {"; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as one "
+         "number "
+         "for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16",
+         "; slow: this epilogue acts element by element"},
+        {"; beside them it would act element by element: a D tensor lies neither as the output nor as one "
+         "number "
+         "for each channel, or is not f32, f16 or bf16",
+         "; beside them it would act element by element"}};
+    const int apart = ckci_find_instance(plan->instance)->fit == ckci_fit_sums;
+    if (!apart && !ckci_acts_single(plan, p)) {
+        return "";
+    }
+    return apart && !ckci_single(&p->conv)
+               ? "; beside them D tensors would be read element by element"
+               : texts[apart][ckci_curved_gradient(&p->conv.t[ckci_written(plan->op)].op)];
 }
 
 /* A text to which launches add the names of their kernels. A name that is one of the last two in it is not
@@ -236,7 +246,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                                                     (int)instance->tile.columns);
         if (instance->fit == ckci_fit_sums) {
             at = ckci_append(text, size, at, " of %s",
-                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]));
+                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_APART]));
         } else if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
             at = ckci_append(text, size, at, " of %s and %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]),

@@ -156,7 +156,7 @@ template <class S, int V, int XO, int READY> struct ckci_k_depth_ahead {
         if (p.o.residual) {
             T d[XO * V];
             ckci_k_depth_widen<XO>(more, d, p.bf16);
-            ckci_k_add_numbers(p.o, p.o.d[p.o.residual - 1].how, d, e);
+            ckci_k_add_numbers(p.o, p.o.gate, d, e);
         }
         ckci_k_limit_line(p.o, e);
     }

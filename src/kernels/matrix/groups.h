@@ -360,8 +360,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         }
     }
 
-    /* Rounds all sums. FORM: 0: as they are, 1: factor * sum + shift, between low and high, 2: and with beta
-       * (what lies in `to`, a tensor of type d_type), 3: as `how` has it. Each is done with as soon as it is
+    /* Rounds all sums. FORM: 0: as they are, 1: factor * sum + shift, between low and high, 2: and with what
+       lies in `to` added, numbers of type d_type, 3: with a gate, `how`. Each is done with as soon as it is
        computed: there are no registers for all that come of them. */
     template <int FORM>
     CKCI_K_MEMBER void blocks(const ckci_gpu_target &o, const float *shift, const float *factor,

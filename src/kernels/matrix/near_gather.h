@@ -610,7 +610,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
                                 const ckci_k_uint2 *)(more + channel % 64 * CKCI_K_HALF +
                                                       (tile * 16 + unit::position(piece)) * CKCI_NEAR_PITCH);
                             const uint32_t words[2] = {two.x, two.y};
-                            ckci_k_add_residual(p.o, own.v, T::TYPE, words);
+                            ckci_k_add_residual(p.o, own.v, T::TYPE, words, p.o.gate);
                         }
                         ckci_k_limit_line(p.o, own.v);
                     }

@@ -231,7 +231,7 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
         const unsigned char *from = ckci_k_global(p.o.d[p.as.point.residual - 1].p + (to - p.o.t.p));
         uint32_t words[N / 2];
         ckci_k_load_words<N>(from, words);
-        ckci_k_add_residual(p.o, x, p.o.t.dtype, words);
+        ckci_k_add_residual(p.o, x, p.o.t.dtype, words, p.o.gate);
     }
 
     /* Positions of a column to memory. */

@@ -672,7 +672,7 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
     {
         const uint32_t words[4] = {more.x, more.y, more.z, more.w};
         ckci_k_linear(p.o, x, (const float *)(m.weights + p.as.point.added) + column);
-        ckci_k_add_residual(p.o, x, p.o.t.dtype, words);
+        ckci_k_add_residual(p.o, x, p.o.t.dtype, words, p.o.gate);
         ckci_k_limit_line(p.o, x);
     }
 

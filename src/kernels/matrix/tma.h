@@ -631,9 +631,17 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             place = 0;
             parities ^= 1u << CKCI_TMA_MOST;
         }
-        CKCI_K_UNROLL(4)
-        for (int q = 0; q < 4; q++) {
-            ckci_k_add_residual(p.conv.o, *(float(*)[8])(x + q * 8), p.conv.o.t.dtype, more[q]);
+        const ckci_gpu_target &o = p.conv.o;
+        if (o.gate < CKCI_EXTRA_MASK) {
+            CKCI_K_UNROLL(4)
+            for (int q = 0; q < 4; q++) {
+                ckci_k_add_residual(o, *(float(*)[8])(x + q * 8), o.t.dtype, more[q], CKCI_EXTRA_ADD);
+            }
+        } else {
+            CKCI_K_UNROLL(4)
+            for (int q = 0; q < 4; q++) {
+                ckci_k_add_residual(o, *(float(*)[8])(x + q * 8), o.t.dtype, more[q], o.gate);
+            }
         }
     }
 

@@ -85,8 +85,8 @@ struct ckci_k_tma_pieces {
 };
 
 /* The residual's boxes of a block's tiles, in the order in which groups store what is written, as far ahead
-   as LDS has room. The TMA brings them, or the wave copies those of planes that do
-   not lie in one image, or not at 16 bytes. */
+   as LDS has room. The TMA brings them, or the wave copies those of planes that do not lie in one image, or
+   not at 16 bytes. */
 template <class TILES> struct ckci_k_tma_residual {
     typedef typename TILES::columns columns;
 
@@ -202,11 +202,10 @@ template <class TILES> struct ckci_k_tma_residual {
 };
 
 /* What one of four waves sends of an operand: every other box, or, where a wave has the residual, all of
-   columns'. Nothing here depends on a wave's lane, so
-   that compilers compute it once for all; KIND_OF: of its boxes. A step has few instructions: a tile's
-   products would wait for many. Boxes of a step's taps, then of the next step's, go through the reduction
-   one after the other: taps first, but layers after channels. What is left of the last step has channels
-   that there are not. */
+   columns'. Nothing here depends on a wave's lane, so that compilers compute it once for all; KIND_OF: of its
+   boxes. A step has few instructions: a tile's products would wait for many. Boxes of a step's taps, then of
+   the next step's, go through the reduction one after the other: taps first, but layers after channels. What
+   is left of the last step has channels that there are not. */
 template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     enum {
         WEIGHT = TILES::WEIGHT,
