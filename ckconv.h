@@ -21773,8 +21773,9 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
     int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
     k->o_vec = k->o.t.dtype == CKCONV_F32 && k->o.form <= (nvidia ? CKCI_FORM_LINEAR : CKCI_FORM_STORE) &&
                ckci_vector_loads(&k->o.t, 2, k->columns);
-    for (int32_t j = 0; j < k->o.adds; j++) {
-        k->o_vec = k->o_vec && (k->o.d[j].line == CKCI_LINE_CHANNELS || k->o.d[j].dtype == CKCONV_F32);
+    for (int32_t j = 0; j < k->o.adds; j++) { /* gates would take registers from the loop (H200: 1 %) */
+        k->o_vec = k->o_vec && (k->o.d[j].line == CKCI_LINE_CHANNELS ||
+                                (k->o.d[j].dtype == CKCONV_F32 && k->o.gate < CKCI_EXTRA_MASK));
     }
     double red = ckci_reduction(k, (double)k->red);
     ckci_set_kernel(l, tile->kernel);

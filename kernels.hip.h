@@ -14374,7 +14374,7 @@ template <class S> struct ckci_k_tile_sums {
     CKCI_K_MEMBER void scale(const ckci_gpu_target &o, const unsigned char *out, const int64_t *places,
                              int32_t columns, int64_t channel)
     {
-        const float alpha = o.alpha;
+        const float alpha = o.alpha, beta = o.beta;
         CKCI_K_UNROLL(16)
         for (int i = 0; i < S::RM; i++) {
             CKCI_K_UNROLL(16)
@@ -14400,7 +14400,11 @@ template <class S> struct ckci_k_tile_sums {
                     if (output && good && place >= 0) {
                         ckci_k_load_line<4>(CKCONV_F32, from + place + 4 * column(j), more);
                     }
-                    ckci_k_join<true>(o, t, more, *(float(*)[4]) & c[i][j]);
+                    const bool factor = t.how == CKCI_EXTRA_MULTIPLY;
+                    CKCI_K_UNROLL(4)
+                    for (int k = 0; k < 4; k++) {
+                        c[i][j + k] = factor ? c[i][j + k] * more[k] : fmaf(beta, more[k], c[i][j + k]);
+                    }
                 }
             }
         }
