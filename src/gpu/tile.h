@@ -391,6 +391,11 @@ CKCI_FN ckconv_status ckci_fit_gpu_gather(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_make_gather(&f->p->conv, &f->plan->device, f->tile, &l, &f->cost, err));
     CKCI_TRY(
         ckci_tile_parts(&f->p->conv, &f->plan->device, f->tile, 0, f->limit, NULL, &l, &sums, &f->cost, err));
+    const ckci_gpu_target *o = &l.a.conv.o;
+    const int gate = f->tile->form == CKCI_TILE_FMA && o->gate >= CKCI_EXTRA_MASK;
+    if (sums.bytes == 0 && ckci_beside(o) && (gate || o->t.stride[2] != 1)) {
+        f->cost += ckci_single_cost(&f->plan->device, &o->t) / ckci_fma_real(&f->plan->device);
+    }
     f->ns = ckci_cost_ns(f->cost, ckci_fma_real(&f->plan->device));
     ckci_plan_launch(f->plan, &l, sums.bytes > 0 ? 2 : 1);
     f->plan->split_k = sums.bytes > 0 ? l.a.conv.split : 1;
