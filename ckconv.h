@@ -1050,6 +1050,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef GAMMA
 #pragma push_macro("GAP")
 #undef GAP
+#pragma push_macro("GATES")
+#undef GATES
 #pragma push_macro("GATHER")
 #undef GATHER
 #pragma push_macro("GATHER_DEPTH_")
@@ -2631,7 +2633,8 @@ enum {
 };
 
 /* Name, text, sum, D tensors at least and at most, activation, does it use alpha and beta, is it one of the
-   few that every GPU kernel computes (ckci_k_element_few in kernels/epilogue.h). */
+   few that every GPU kernel computes (ckci_k_element_few in kernels/epilogue.h); 2: but near and f64 tiles on
+   AMD, where compilers have no registers for gates. */
 #define CKCI_ELEMENTS(X)                                                                                     \
     X(PASS, pass, ONE, 0, 0, PASS, 0, 0, 1)                                                                  \
     X(SCALE, scale, SCALED, 0, 0, PASS, 1, 0, 1)                                                             \
@@ -2653,12 +2656,12 @@ enum {
     X(ADD_RELU, add_relu, ADD, 1, 4, RELU, 0, 0, 1)                                                          \
     X(BIAS_SILU, bias_silu, ADD, 1, 1, SILU, 0, 0, 0)                                                        \
     X(BIAS_GELU, bias_gelu, ADD, 1, 1, GELU, 0, 0, 0)                                                        \
-    X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0, 1)                                              \
+    X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0, 2)                                              \
     X(SCALE_SHIFT, scale_shift, AFFINE, 2, 2, PASS, 0, 0, 1)                                                 \
     X(SCALE_SHIFT_RELU, scale_shift_relu, AFFINE, 2, 2, RELU, 0, 0, 1)                                       \
     X(ACCUMULATE, accumulate, ADD, 0, 0, PASS, 0, 0, 1)                                                      \
-    X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0, 1)                                                     \
-    X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1, 1)                                                  \
+    X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0, 2)                                                     \
+    X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1, 2)                                                  \
     X(SIGMOID_BWD, sigmoid_bwd, GRADIENT, 1, 1, SIGMOID, 0, 0, 0)                                            \
     X(SILU_BWD, silu_bwd, GRADIENT, 1, 1, SILU, 0, 0, 0)                                                     \
     X(GELU_BWD, gelu_bwd, GRADIENT, 1, 1, GELU, 0, 0, 0)
@@ -15327,10 +15330,11 @@ CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, int across, ckci_gpu_extra 
     return output ? CKCI_LINE_OUTPUT : -1;
 }
 
-/* Is the epilogue one of the few that every kernel computes? */
-CKCI_FN int ckci_few(const ckconv_element_op *op)
+/* Is the epilogue one of the few that every kernel computes? Or (gates) all but near and f64 tiles on AMD? */
+CKCI_FN int ckci_few(const ckconv_element_op *op, int gates)
 {
-    return ckci_find_element(op->kind)->few;
+    const int32_t few = ckci_find_element(op->kind)->few;
+    return few == 1 || (gates && few == 2);
 }
 
 /* Is the epilogue the gradient of a curve? Those of relu and clamp are gates. */
@@ -16607,7 +16611,7 @@ CKCI_FN int ckci_depth_common(const ckci_gpu_depth *k, int weight)
                                          : type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
     }
     int fits =
-        k->a.dtype != CKCONV_F64 && k->b.plain && ckci_few(&k->o.t.op) && k->o.t.op.kind != CKCONV_GELU;
+        k->a.dtype != CKCONV_F64 && k->b.plain && ckci_few(&k->o.t.op, 1) && k->o.t.op.kind != CKCONV_GELU;
     for (int i = 0; i < 2 + k->o.num_d; i++) {
         ckconv_dtype type = i == 0 ? k->b.dtype : i == 1 ? k->o.t.dtype : k->o.d[i - 2].dtype;
         fits = fits && (type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
@@ -18631,7 +18635,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the matrix unit of %s has no f64", device->arch);
     }
     const ckci_tensor *written = &p->t[ckci_written(p->op)];
-    if (type == CKCONV_F64 && device->kind == CKCONV_DEVICE_AMD && !ckci_few(&written->op)) {
+    if (type == CKCONV_F64 && device->kind == CKCONV_DEVICE_AMD && !ckci_few(&written->op, 0)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "f64 tiles on AMD do not compute the epilogue %s",
                          ckconv_element_name(written->op.kind));
     }
@@ -19508,7 +19512,7 @@ CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *d
     for (int i = 0; i < p->num_d && !weight; i++) {
         touch = touch && ckci_groups_touch(&p->d[i]);
     }
-    if (!weight && device->kind == CKCONV_DEVICE_AMD && !ckci_few(&p->t[ckci_written(p->op)].op)) {
+    if (!weight && device->kind == CKCONV_DEVICE_AMD && !ckci_few(&p->t[ckci_written(p->op)].op, 0)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "near on AMD does not compute the epilogue %s",
                          ckconv_element_name(p->t[ckci_written(p->op)].op.kind));
     }
@@ -27422,6 +27426,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("G")
 #pragma pop_macro("GAMMA")
 #pragma pop_macro("GAP")
+#pragma pop_macro("GATES")
 #pragma pop_macro("GATHER")
 #pragma pop_macro("GATHER_DEPTH_")
 #pragma pop_macro("GATHER_F32")

@@ -1391,8 +1391,8 @@ template <class T> CKCI_K_FN T ckci_k_tanh(T x, T e)
 }
 
 /* How many operations a kernel computes: all; the few, of whose rows in core/element.h that is said, where
-   more take registers from the rest, or are more than clang 19 compiles well; PLAIN: of those the ones
-   without an error function, which gelu has (gpu/depth.h knows). */
+   more take registers from the rest, or are more than clang 19 compiles well, without gates; PLAIN: of those
+   the ones without an error function, which gelu has (gpu/depth.h knows), with gates. */
 enum { CKCI_K_OPS_ALL, CKCI_K_OPS_PLAIN, CKCI_K_OPS_FEW };
 
 /* Of lines that matrix units computed: few in f64 on AMD, where the rest would take scratch memory. */
@@ -1405,9 +1405,22 @@ template <class T> struct ckci_k_line_ops {
 };
 
 /* The few. x: with the D tensors that are added to it; d: the one that is not. */
-template <bool GELU, class T> CKCI_K_FN T ckci_k_element_few(const ckconv_element_op &op, T x, T d)
+template <bool GELU, bool GATES, class T>
+CKCI_K_FN T ckci_k_element_few(const ckconv_element_op &op, T x, T d)
 {
     T alpha = (T)op.alpha, beta = (T)op.beta;
+    if constexpr (GATES) {
+        switch (op.kind) {
+        case CKCONV_BIAS_RELU_ADD:
+            return (x < 0 ? (T)0 : x) + d;
+        case CKCONV_RELU_BWD:
+            return d <= 0 ? (T)0 : x;
+        case CKCONV_CLAMP_BWD:
+            return d <= alpha || d >= beta ? (T)0 : x;
+        default:
+            break;
+        }
+    }
     switch (op.kind) {
     case CKCONV_SCALE:
         return alpha * x;
@@ -1422,12 +1435,6 @@ template <bool GELU, class T> CKCI_K_FN T ckci_k_element_few(const ckconv_elemen
         return alpha * x + beta * d;
     case CKCONV_SCALE_ADD:
         return alpha * x + d;
-    case CKCONV_BIAS_RELU_ADD:
-        return (x < 0 ? (T)0 : x) + d;
-    case CKCONV_RELU_BWD:
-        return d <= 0 ? (T)0 : x;
-    case CKCONV_CLAMP_BWD:
-        return d <= alpha || d >= beta ? (T)0 : x;
     case CKCONV_RELU:
     case CKCONV_BIAS_RELU:
     case CKCONV_BIAS_RESIDUAL_RELU:
@@ -1482,7 +1489,7 @@ template <int OPS = CKCI_K_OPS_ALL, class T> CKCI_K_FN T ckci_k_element(const ck
             break;
         }
     }
-    return ckci_k_element_few<OPS != CKCI_K_OPS_PLAIN>(op, x, d);
+    return ckci_k_element_few<OPS != CKCI_K_OPS_PLAIN, OPS != CKCI_K_OPS_FEW>(op, x, d);
 }
 
 /* A number of a D tensor on its way into x or, if neither, to ckci_k_element's d. */

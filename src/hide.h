@@ -258,6 +258,8 @@
 #undef GAMMA
 #pragma push_macro("GAP")
 #undef GAP
+#pragma push_macro("GATES")
+#undef GATES
 #pragma push_macro("GATHER")
 #undef GATHER
 #pragma push_macro("GATHER_DEPTH_")

@@ -132,6 +132,7 @@
 #pragma pop_macro("G")
 #pragma pop_macro("GAMMA")
 #pragma pop_macro("GAP")
+#pragma pop_macro("GATES")
 #pragma pop_macro("GATHER")
 #pragma pop_macro("GATHER_DEPTH_")
 #pragma pop_macro("GATHER_F32")

@@ -26,7 +26,8 @@ enum {
 };
 
 /* Name, text, sum, D tensors at least and at most, activation, does it use alpha and beta, is it one of the
-   few that every GPU kernel computes (ckci_k_element_few in kernels/epilogue.h). */
+   few that every GPU kernel computes (ckci_k_element_few in kernels/epilogue.h); 2: but near and f64 tiles on
+   AMD, where compilers have no registers for gates. */
 #define CKCI_ELEMENTS(X)                                                                                     \
     X(PASS, pass, ONE, 0, 0, PASS, 0, 0, 1)                                                                  \
     X(SCALE, scale, SCALED, 0, 0, PASS, 1, 0, 1)                                                             \
@@ -48,12 +49,12 @@ enum {
     X(ADD_RELU, add_relu, ADD, 1, 4, RELU, 0, 0, 1)                                                          \
     X(BIAS_SILU, bias_silu, ADD, 1, 1, SILU, 0, 0, 0)                                                        \
     X(BIAS_GELU, bias_gelu, ADD, 1, 1, GELU, 0, 0, 0)                                                        \
-    X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0, 1)                                              \
+    X(BIAS_RELU_ADD, bias_relu_add, AFTER, 2, 2, RELU, 0, 0, 2)                                              \
     X(SCALE_SHIFT, scale_shift, AFFINE, 2, 2, PASS, 0, 0, 1)                                                 \
     X(SCALE_SHIFT_RELU, scale_shift_relu, AFFINE, 2, 2, RELU, 0, 0, 1)                                       \
     X(ACCUMULATE, accumulate, ADD, 0, 0, PASS, 0, 0, 1)                                                      \
-    X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0, 1)                                                     \
-    X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1, 1)                                                  \
+    X(RELU_BWD, relu_bwd, GRADIENT, 1, 1, RELU, 0, 0, 2)                                                     \
+    X(CLAMP_BWD, clamp_bwd, GRADIENT, 1, 1, CLAMP, 1, 1, 2)                                                  \
     X(SIGMOID_BWD, sigmoid_bwd, GRADIENT, 1, 1, SIGMOID, 0, 0, 0)                                            \
     X(SILU_BWD, silu_bwd, GRADIENT, 1, 1, SILU, 0, 0, 0)                                                     \
     X(GELU_BWD, gelu_bwd, GRADIENT, 1, 1, GELU, 0, 0, 0)

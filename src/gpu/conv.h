@@ -198,10 +198,11 @@ CKCI_FN int32_t ckci_find_line(const ckci_tensor *t, int across, ckci_gpu_extra 
     return output ? CKCI_LINE_OUTPUT : -1;
 }
 
-/* Is the epilogue one of the few that every kernel computes? */
-CKCI_FN int ckci_few(const ckconv_element_op *op)
+/* Is the epilogue one of the few that every kernel computes? Or (gates) all but near and f64 tiles on AMD? */
+CKCI_FN int ckci_few(const ckconv_element_op *op, int gates)
 {
-    return ckci_find_element(op->kind)->few;
+    const int32_t few = ckci_find_element(op->kind)->few;
+    return few == 1 || (gates && few == 2);
 }
 
 /* Is the epilogue the gradient of a curve? Those of relu and clamp are gates. */

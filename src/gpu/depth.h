@@ -115,7 +115,7 @@ CKCI_FN int ckci_depth_common(const ckci_gpu_depth *k, int weight)
                                          : type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);
     }
     int fits =
-        k->a.dtype != CKCONV_F64 && k->b.plain && ckci_few(&k->o.t.op) && k->o.t.op.kind != CKCONV_GELU;
+        k->a.dtype != CKCONV_F64 && k->b.plain && ckci_few(&k->o.t.op, 1) && k->o.t.op.kind != CKCONV_GELU;
     for (int i = 0; i < 2 + k->o.num_d; i++) {
         ckconv_dtype type = i == 0 ? k->b.dtype : i == 1 ? k->o.t.dtype : k->o.d[i - 2].dtype;
         fits = fits && (type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16);

@@ -490,7 +490,7 @@ CKCI_FN ckconv_status ckci_matrix_start(const ckci_conv *p, const ckconv_device 
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "the matrix unit of %s has no f64", device->arch);
     }
     const ckci_tensor *written = &p->t[ckci_written(p->op)];
-    if (type == CKCONV_F64 && device->kind == CKCONV_DEVICE_AMD && !ckci_few(&written->op)) {
+    if (type == CKCONV_F64 && device->kind == CKCONV_DEVICE_AMD && !ckci_few(&written->op, 0)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "f64 tiles on AMD do not compute the epilogue %s",
                          ckconv_element_name(written->op.kind));
     }

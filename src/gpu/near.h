@@ -31,7 +31,7 @@ CKCI_FN ckconv_status ckci_near_start(const ckci_conv *p, const ckconv_device *d
     for (int i = 0; i < p->num_d && !weight; i++) {
         touch = touch && ckci_groups_touch(&p->d[i]);
     }
-    if (!weight && device->kind == CKCONV_DEVICE_AMD && !ckci_few(&p->t[ckci_written(p->op)].op)) {
+    if (!weight && device->kind == CKCONV_DEVICE_AMD && !ckci_few(&p->t[ckci_written(p->op)].op, 0)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "near on AMD does not compute the epilogue %s",
                          ckconv_element_name(p->t[ckci_written(p->op)].op.kind));
     }
