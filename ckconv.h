@@ -3258,7 +3258,8 @@ typedef struct ckci_gpu_target {
     int32_t num_d;
     ckconv_dtype compute;         /* mid only: rounded to this before it is stored; else 0 */
     int32_t form, adds;           /* D tensors of any form but SINGLE */
-    int32_t residual, gate;       /* CKCI_RESIDUAL_; what becomes of the residual: CKCI_EXTRA_ */
+    int32_t residual;             /* CKCI_RESIDUAL_ */
+    int32_t gate;                 /* d[residual - 1].how, where an instruction finds it (H200: 8 %) */
     int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
     float alpha, beta, low, high; /* of the closed form */
     float gate_low, gate_high;    /* NaN: no gate */
@@ -18579,6 +18580,16 @@ CKCI_FN int64_t ckci_matrix_asks(const ckconv_device *device, ckconv_op op, int3
     return ckci_ceil_div(lds, 1024) * 1024;
 }
 
+/* The form of an epilogue in the launch that adds sums: curves' gradients act by lines there, too, where D
+   lies as the output. */
+CKCI_FN int32_t ckci_sums_form(const ckci_gpu_target *o)
+{
+    return o->form == CKCI_FORM_SINGLE && !o->compute && ckci_curved_gradient(&o->t.op) &&
+                   o->d[0].line == CKCI_LINE_OUTPUT
+               ? (int32_t)CKCI_FORM_SLOPED
+               : o->form;
+}
+
 /* The launch that adds sums of parts: blocks take eights of columns that follow each other; where columns are
    not written together, rows of some of them. */
 CKCI_FN void ckci_gather_reduce(ckci_launch *l)
@@ -18586,6 +18597,7 @@ CKCI_FN void ckci_gather_reduce(ckci_launch *l)
     ckci_gpu_conv *k = &l->a.conv;
     const int64_t eights = ckci_ceil_div(k->columns, 8);
     ckci_set_kernel(l, CKCI_KERNEL_gather_reduce);
+    k->o.form = ckci_sums_form(&k->o);
     k->by_columns = ckci_make_divisor(eights);
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, CKCI_SUMS_ROWS);
     k->tiles_n = (int32_t)ckci_ceil_div(eights, CKCI_SUMS_EIGHTS);
@@ -21560,15 +21572,6 @@ CKCI_FN ckconv_status ckci_place_gpu_sums(const ckci_conv *p, int64_t parts, int
     return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of fwd and bwd_data", s->bytes, err);
 }
 
-/* The form of an epilogue in that launch: curves' gradients act by lines, too, where D lies as the output. */
-CKCI_FN int32_t ckci_sums_form(const ckci_gpu_target *o)
-{
-    return o->form == CKCI_FORM_SINGLE && !o->compute && ckci_curved_gradient(&o->t.op) &&
-                   o->d[0].line == CKCI_LINE_OUTPUT
-               ? (int32_t)CKCI_FORM_SLOPED
-               : o->form;
-}
-
 CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums *s, int64_t parts,
                                          const ckci_emitter *e, ckconv_error *err)
 {
@@ -21596,7 +21599,6 @@ CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums
     k->split = (int32_t)parts;
     k->o.partial = s->t.p;
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    k->o.form = ckci_sums_form(&k->o);
     ckci_gather_reduce(&l);
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }
@@ -26146,25 +26148,22 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     }
 }
 
-/* The clause about an epilogue that acts element by element, or would beside the sums. */
-CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
+/* Appends the clause about an epilogue that acts element by element, or would beside the sums. */
+CKCI_FN size_t ckci_describe_single(char *text, size_t size, size_t at, const ckconv_plan *plan,
+                                    const ckci_problem *p)
 {
-    static const char *const texts[2][2] = {
-        {"; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as one "
-         "number "
-         "for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16",
-         "; slow: this epilogue acts element by element"},
-        {"; beside them it would act element by element: a D tensor lies neither as the output nor as one "
-         "number "
-         "for each channel, or is not f32, f16 or bf16",
-         "; beside them it would act element by element"}};
     const int apart = ckci_find_instance(plan->instance)->fit == ckci_fit_sums;
     if (!apart && !ckci_acts_single(plan, p)) {
-        return "";
+        return at;
     }
-    return apart && !ckci_single(&p->conv)
-               ? "; beside them D tensors would be read element by element"
-               : texts[apart][ckci_curved_gradient(&p->conv.t[ckci_written(plan->op)].op)];
+    const int curve = ckci_curved_gradient(&p->conv.t[ckci_written(plan->op)].op);
+    at = ckci_append(text, size, at, "; %s element by element",
+                     apart ? "beside them it would act" : "slow: this epilogue acts");
+    return curve || !ckci_single(&p->conv)
+               ? at
+               : ckci_append(text, size, at,
+                             ": a D tensor lies neither as the output nor (but for a gate) as one number for "
+                             "each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16");
 }
 
 /* A text to which launches add the names of their kernels. A name that is one of the last two in it is not
@@ -26281,7 +26280,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                          plan->device.arch, CKCI_LL(plan->grid[0]), (int)plan->block[0],
                          CKCI_LL(plan->workspace_bytes));
         at = ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
-        at = ckci_append(text, size, at, "%s", ckci_single_text(plan, &p));
+        at = ckci_describe_single(text, size, at, plan, &p);
         at = ckci_describe_bias(text, size, at, plan, &p);
         at = ckci_append_limit(plan, text, size, at);
         if (!ckci_find_architecture(plan->device.arch)) {

@@ -157,7 +157,8 @@ typedef struct ckci_gpu_target {
     int32_t num_d;
     ckconv_dtype compute;         /* mid only: rounded to this before it is stored; else 0 */
     int32_t form, adds;           /* D tensors of any form but SINGLE */
-    int32_t residual, gate;       /* CKCI_RESIDUAL_; what becomes of the residual: CKCI_EXTRA_ */
+    int32_t residual;             /* CKCI_RESIDUAL_ */
+    int32_t gate;                 /* d[residual - 1].how, where an instruction finds it (H200: 8 %) */
     int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
     float alpha, beta, low, high; /* of the closed form */
     float gate_low, gate_high;    /* NaN: no gate */

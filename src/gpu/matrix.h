@@ -434,6 +434,16 @@ CKCI_FN int64_t ckci_matrix_asks(const ckconv_device *device, ckconv_op op, int3
     return ckci_ceil_div(lds, 1024) * 1024;
 }
 
+/* The form of an epilogue in the launch that adds sums: curves' gradients act by lines there, too, where D
+   lies as the output. */
+CKCI_FN int32_t ckci_sums_form(const ckci_gpu_target *o)
+{
+    return o->form == CKCI_FORM_SINGLE && !o->compute && ckci_curved_gradient(&o->t.op) &&
+                   o->d[0].line == CKCI_LINE_OUTPUT
+               ? (int32_t)CKCI_FORM_SLOPED
+               : o->form;
+}
+
 /* The launch that adds sums of parts: blocks take eights of columns that follow each other; where columns are
    not written together, rows of some of them. */
 CKCI_FN void ckci_gather_reduce(ckci_launch *l)
@@ -441,6 +451,7 @@ CKCI_FN void ckci_gather_reduce(ckci_launch *l)
     ckci_gpu_conv *k = &l->a.conv;
     const int64_t eights = ckci_ceil_div(k->columns, 8);
     ckci_set_kernel(l, CKCI_KERNEL_gather_reduce);
+    k->o.form = ckci_sums_form(&k->o);
     k->by_columns = ckci_make_divisor(eights);
     k->tiles_m = (int32_t)ckci_ceil_div(k->rows, CKCI_SUMS_ROWS);
     k->tiles_n = (int32_t)ckci_ceil_div(eights, CKCI_SUMS_EIGHTS);

@@ -47,15 +47,6 @@ CKCI_FN ckconv_status ckci_place_gpu_sums(const ckci_conv *p, int64_t parts, int
     return s->bytes <= limit ? CKCONV_OK : ckci_over_limit("sums of fwd and bwd_data", s->bytes, err);
 }
 
-/* The form of an epilogue in that launch: curves' gradients act by lines, too, where D lies as the output. */
-CKCI_FN int32_t ckci_sums_form(const ckci_gpu_target *o)
-{
-    return o->form == CKCI_FORM_SINGLE && !o->compute && ckci_curved_gradient(&o->t.op) &&
-                   o->d[0].line == CKCI_LINE_OUTPUT
-               ? (int32_t)CKCI_FORM_SLOPED
-               : o->form;
-}
-
 CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums *s, int64_t parts,
                                          const ckci_emitter *e, ckconv_error *err)
 {
@@ -83,7 +74,6 @@ CKCI_FN ckconv_status ckci_emit_gpu_sums(const ckci_conv *p, const ckci_gpu_sums
     k->split = (int32_t)parts;
     k->o.partial = s->t.p;
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    k->o.form = ckci_sums_form(&k->o);
     ckci_gather_reduce(&l);
     return l.grid == 0 ? CKCONV_OK : e->emit(e->context, &l, err);
 }

@@ -123,25 +123,22 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     }
 }
 
-/* The clause about an epilogue that acts element by element, or would beside the sums. */
-CKCI_FN const char *ckci_single_text(const ckconv_plan *plan, const ckci_problem *p)
+/* Appends the clause about an epilogue that acts element by element, or would beside the sums. */
+CKCI_FN size_t ckci_describe_single(char *text, size_t size, size_t at, const ckconv_plan *plan,
+                                    const ckci_problem *p)
 {
-    static const char *const texts[2][2] = {
-        {"; slow: the epilogue acts element by element: a D tensor lies neither as the output nor as one "
-         "number "
-         "for each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16",
-         "; slow: this epilogue acts element by element"},
-        {"; beside them it would act element by element: a D tensor lies neither as the output nor as one "
-         "number "
-         "for each channel, or is not f32, f16 or bf16",
-         "; beside them it would act element by element"}};
     const int apart = ckci_find_instance(plan->instance)->fit == ckci_fit_sums;
     if (!apart && !ckci_acts_single(plan, p)) {
-        return "";
+        return at;
     }
-    return apart && !ckci_single(&p->conv)
-               ? "; beside them D tensors would be read element by element"
-               : texts[apart][ckci_curved_gradient(&p->conv.t[ckci_written(plan->op)].op)];
+    const int curve = ckci_curved_gradient(&p->conv.t[ckci_written(plan->op)].op);
+    at = ckci_append(text, size, at, "; %s element by element",
+                     apart ? "beside them it would act" : "slow: this epilogue acts");
+    return curve || !ckci_single(&p->conv)
+               ? at
+               : ckci_append(text, size, at,
+                             ": a D tensor lies neither as the output nor (but for a gate) as one number for "
+                             "each channel, is not aligned to 16 bytes, or is not f32, f16 or bf16");
 }
 
 /* A text to which launches add the names of their kernels. A name that is one of the last two in it is not
@@ -258,7 +255,7 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
                          plan->device.arch, CKCI_LL(plan->grid[0]), (int)plan->block[0],
                          CKCI_LL(plan->workspace_bytes));
         at = ckci_append(text, size, at, "; %s", ckci_why_gpu(plan, &p, instance));
-        at = ckci_append(text, size, at, "%s", ckci_single_text(plan, &p));
+        at = ckci_describe_single(text, size, at, plan, &p);
         at = ckci_describe_bias(text, size, at, plan, &p);
         at = ckci_append_limit(plan, text, size, at);
         if (!ckci_find_architecture(plan->device.arch)) {
