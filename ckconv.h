@@ -1284,6 +1284,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef PER
 #pragma push_macro("PHASE")
 #undef PHASE
+#pragma push_macro("PHASED")
+#undef PHASED
 #pragma push_macro("PIECES")
 #undef PIECES
 #pragma push_macro("PITCH")
@@ -3156,6 +3158,7 @@ enum { CKCI_NEAR_NVIDIA_LDS = 111104 }; /* of a block, both regions and tables *
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
 enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
 enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192, CKCI_TMA_RESIDUALS = 3 };
+enum { CKCI_TMA_PHASES = 16, CKCI_TMA_TAPS = 64 }; /* of strides, and of a filter that has some, at most */
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -3202,6 +3205,7 @@ CKCI_FN ckci_divisor ckci_make_divisor(int64_t d)
    the smaller one. */
 typedef struct ckci_gpu_dim {
     int32_t phases; /* bwd_data: input positions modulo the stride that exist; else 1 */
+    int32_t turn;   /* of them the first, which begins with tap 0, so that none has more taps */
     int32_t length; /* of the written dimension (of the output for bwd_weight) */
     int32_t stride, dilation, pad, filter;
     int32_t write_step, period;            /* written positions and taps of a phase are these apart */
@@ -3290,10 +3294,10 @@ typedef struct ckci_gpu_near {
 } ckci_gpu_near;
 
 /* Tiles on AMD: which of them a block takes (ckci_k_in_order), where several dies take blocks in turns; the
-   first `rest` dies have one more than `each`. */
+   first `rest` dies have one more than `each`, of each phase: their tiles have as many steps. */
 typedef struct ckci_gpu_order {
     int32_t each, rest;
-    ckci_divisor by_dies;
+    ckci_divisor by_dies, by_phase;
 } ckci_gpu_order;
 
 CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
@@ -3302,6 +3306,7 @@ CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
     order.each = (int32_t)(blocks / dies);
     order.rest = (int32_t)(blocks % dies);
     order.by_dies = ckci_make_divisor(dies);
+    order.by_phase = ckci_make_divisor(blocks);
     return order;
 }
 
@@ -3449,6 +3454,17 @@ typedef struct ckci_gpu_box {
     int32_t low[3], high[3], step[3];
 } ckci_gpu_box;
 
+/* Phases of bwd_data with strides, whose positions are inputs so many apart: position q of each axis is input
+   q * stride + origin, and reads dout at q and what its taps say. A tile has the steps of all phases one
+   phase after the other, those with most taps first; one without taps has a step that is not taken. */
+typedef struct ckci_gpu_phases {
+    int32_t count;                            /* 0: no strides */
+    int32_t at[CKCI_TMA_PHASES + 1];          /* steps of those before */
+    uint32_t origin[CKCI_TMA_PHASES];         /* x, y, z, a byte each */
+    unsigned char first[CKCI_TMA_PHASES + 4]; /* where a phase's taps begin, and the next one's */
+    uint32_t tap[CKCI_TMA_TAPS + 1];          /* pixels along x, y, z from box[0].low on; the filter's tap */
+} ckci_gpu_phases;
+
 /* A convolution whose tiles the TMA brings: kernels/matrix/tma.h. map: what the TMA has of the boxes, made
    when it is launched. */
 typedef struct ckci_gpu_tma {
@@ -3458,7 +3474,7 @@ typedef struct ckci_gpu_tma {
     int32_t tiles, workers;       /* tiles of one part; blocks that take those of all parts in turns */
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
-    int32_t steps;                /* of all parts of a tile */
+    int32_t steps;                /* of all parts, or phases, of a tile */
     int32_t images;               /* products, whose tiles follow each other */
     ckci_divisor by_tiles, by_parts;
     int32_t rows;         /* of a tile */
@@ -3481,6 +3497,7 @@ typedef struct ckci_gpu_tma {
        is written (rank 0: by threads; stride[1]: from row to row; of planes, and of products for each image:
        strides of images and channels, rows: positions of a store), the residual, which lies as that does */
     ckci_gpu_box box[4];
+    ckci_gpu_phases phases; /* BACK */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
     alignas(64) uint64_t map[4][16];
 #endif
@@ -15249,6 +15266,7 @@ CKCI_FN ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
     int64_t length = back ? p->input[dim] : p->output[dim], step = back ? s : 1;
     memset(&d, 0, sizeof d);
     d.phases = (int32_t)(back ? ckci_min(s, length) : 1);
+    d.turn = back && s <= length ? (int32_t)((s - p->pad[dim] % s) % s) : 0;
     d.length = (int32_t)length;
     d.stride = (int32_t)s;
     d.dilation = (int32_t)p->dilation[dim];
@@ -18149,6 +18167,144 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>gpu-phases
+  bwd_data with strides, for tiles that the TMA brings. Inputs fall into phases, those that are a stride apart
+  along each axis: input q * stride + e gets what dout has at q + (e + pad - t * dilation) / stride by tap t,
+  where that is a whole number. So a phase is a convolution of stride 1 with some of the taps. All phases read
+  the same boxes of pixels, which begin where the first tap of any of them does.
+*/
+/* Along one axis: the taps t of phase e are `first`, first + period, ..., `count` of them; the last one reads
+   pixel `low` for position 0, the others each `apart` further on. */
+typedef struct ckci_phase_axis {
+    int64_t first, count, period, low, apart;
+} ckci_phase_axis;
+
+CKCI_FN ckci_phase_axis ckci_make_phase_axis(const ckci_conv *c, int axis, int64_t e)
+{
+    const int64_t s = c->stride[axis], d = c->dilation[axis], filter = c->filter[axis], gcd = ckci_gcd(s, d);
+    ckci_phase_axis a;
+    memset(&a, 0, sizeof a);
+    a.period = s / gcd;
+    a.apart = d / gcd;
+    const int64_t most = ckci_min(a.period, filter);
+    while (a.first < most && (e + c->pad[axis] - a.first * d) % s != 0) {
+        a.first++;
+    }
+    if (a.first < most) {
+        a.count = (filter - a.first - 1) / a.period + 1;
+        a.low = (e + c->pad[axis] - a.first * d) / s - (a.count - 1) * a.apart;
+    }
+    return a;
+}
+
+CKCI_FN int64_t ckci_axis_phases(const ckci_conv *c, int axis)
+{
+    return ckci_max(ckci_min(c->stride[axis], c->input[axis]), 1);
+}
+
+/* Taps of the n-th phase as kernels take them (ckci_k_find_axes). */
+CKCI_FN int64_t ckci_taps_in_turn(const ckci_conv *c, const ckci_gpu_dim dim[3], int64_t n)
+{
+    int64_t taps = 1;
+    for (int i = 2; i >= 0; i--) {
+        const int64_t phases = ckci_max(dim[i].phases, 1);
+        taps *= ckci_make_phase_axis(c, i, (n % phases + dim[i].turn) % phases).count;
+        n /= phases;
+    }
+    return taps;
+}
+
+/* Is c one whose phases the TMA's tiles take? */
+CKCI_FN int ckci_phased(const ckci_conv *c)
+{
+    return c->op == CKCONV_BWD_DATA && !ckci_pointwise(c) &&
+           (c->stride[0] > 1 || c->stride[1] > 1 || c->stride[2] > 1);
+}
+
+/* Of all phases of an axis: the first pixel that position 0 reads, and how far behind it the last one is. 0:
+   no phase has a tap. */
+CKCI_FN int ckci_phase_reach(const ckci_conv *c, int axis, int64_t *low, int64_t *span)
+{
+    int64_t high = 0;
+    int some = 0;
+    *low = 0;
+    for (int64_t e = 0; e < ckci_axis_phases(c, axis); e++) {
+        const ckci_phase_axis a = ckci_make_phase_axis(c, axis, e);
+        if (a.count > 0) {
+            const int64_t last = a.low + (a.count - 1) * a.apart;
+            *low = some ? ckci_min(*low, a.low) : a.low;
+            high = some ? ckci_max(high, last) : last;
+            some = 1;
+        }
+    }
+    *span = high - *low;
+    return some;
+}
+
+/* Phase `which` of all behind those that are listed. low: where boxes begin. */
+CKCI_FN void ckci_add_phase(const ckci_conv *c, const int64_t *low, int64_t which, int64_t blocks,
+                            int64_t subs, ckci_gpu_phases *p)
+{
+    const int64_t wide = ckci_axis_phases(c, 2), high = ckci_axis_phases(c, 1);
+    const int64_t e[3] = {which / wide / high, which / wide % high, which % wide};
+    ckci_phase_axis a[3];
+    for (int i = 0; i < 3; i++) {
+        a[i] = ckci_make_phase_axis(c, i, e[i]);
+    }
+    const int64_t taps = a[0].count * a[1].count * a[2].count;
+    int32_t first = p->first[p->count];
+    for (int64_t j = 0; j < taps; j++) {
+        const int64_t at[3] = {j / a[2].count / a[1].count, j / a[2].count % a[1].count, j % a[2].count};
+        uint32_t pixel = 0;
+        int64_t tap = 0;
+        for (int i = 0; i < 3; i++) {
+            const int64_t further = a[i].low - low[i] + at[i] * a[i].apart;
+            pixel |= (uint32_t)further << 8 * (2 - i);
+            tap = tap * c->filter[i] + a[i].first + (a[i].count - 1 - at[i]) * a[i].period;
+        }
+        p->tap[first++] = pixel | (uint32_t)tap << 24;
+    }
+    p->origin[p->count] = (uint32_t)(e[2] | e[1] << 8 | e[0] << 16);
+    p->at[p->count + 1] = p->at[p->count] + (int32_t)ckci_max(ckci_ceil_div(taps * blocks, subs), 1);
+    p->first[++p->count] = (unsigned char)first;
+}
+
+/* All phases, those with most taps first. `wide` channels are a box, 64 of them a step. 0: there are too many
+   for the list, or they reach too far. */
+CKCI_FN int ckci_make_phases(const ckci_conv *c, int32_t wide, ckci_gpu_phases *p)
+{
+    const int64_t blocks = ckci_ceil_div(c->k, wide), subs = CKCI_TMA_BOX / wide;
+    int64_t phases = 1, all = 1, low[3];
+    memset(p, 0, sizeof *p);
+    for (int i = 0; i < 3; i++) {
+        int64_t span;
+        phases = ckci_saturating_mul(phases, ckci_axis_phases(c, i));
+        all = ckci_saturating_mul(all, c->filter[i]);
+        if (!ckci_phase_reach(c, i, &low[i], &span) || span > 255) {
+            return 0;
+        }
+    }
+    if (phases > CKCI_TMA_PHASES || all > CKCI_TMA_TAPS ||
+        ckci_saturating_mul(all + phases, blocks) > INT32_MAX) {
+        return 0;
+    }
+    for (int64_t taps = all; taps >= 0; taps--) {
+        for (int64_t which = 0; which < phases; which++) {
+            int64_t own = 1, rest = which;
+            for (int i = 2; i >= 0; i--) {
+                own *= ckci_make_phase_axis(c, i, rest % ckci_axis_phases(c, i)).count;
+                rest /= ckci_axis_phases(c, i);
+            }
+            if (own == taps) {
+                ckci_add_phase(c, low, which, blocks, subs, p);
+            }
+        }
+    }
+    return 1;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>gpu-matrix
   Matrix units. They take f64, f32, f16, bf16 and i8 tensors whose channels are dense and aligned to 16 bytes;
   tensors in any other order, type or number of channels are packed into workspace first. fp8 is exact in
@@ -18185,6 +18341,7 @@ typedef struct ckci_matrix {
     int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
     int32_t turns;     /* TMA: a block's groups take tiles of half the rows in turns */
     int32_t both;      /* TMA: both operands lie across the reduction */
+    int32_t phased;    /* TMA: bwd_data with strides (ckci_phased) */
     unsigned char *slots;
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
@@ -18821,7 +18978,7 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
     double once = size * rates.bytes; /* parts are f32 */
     once *= ckci_tma_by_fours(m) ? .18 : m->copied ? .11 : weight && blocks > tiles ? .09 : .06;
-    once *= share > 1 ? ckci_tma_halves(m) : 1; /* in one round nobody waits for others' writes */
+    once *= share > 1 ? ckci_tma_halves(m) : 1;   /* in one round nobody waits for others' writes */
     if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
@@ -18907,6 +19064,43 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
            size * .09 * (double)(1 + others) * rates.bytes;
 }
 
+/* bwd_data with strides: blocks share the steps of all tiles in all phases. `others` have steps of the tile
+   with most of them, which one block adds; threads store what the TMA stores elsewhere (H200, 80 tiles of 38
+   layers and sizes: 6 % off in the mean). */
+CKCI_FN double ckci_tma_phases_cost(const ckconv_device *device, const ckci_matrix *m,
+                                    const ckci_gpu_phases *p)
+{
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    const double units = (double)ckci_max(device->compute_units, 1), tiles = (double)k->tiles_m * k->tiles_n;
+    const double columns = (double)ckci_min(m->tile->columns, ckci_ceil_div(k->columns, 64) * 64);
+    const double share = ceil(tiles * p->at[p->count] / units), stored = tiles * p->count / units;
+    const double others = share < p->at[1] ? ceil(p->at[1] / share) : 1;
+    return 4200 * rates.round + share * ckci_tma_step(device, m) * 1.05 +
+           (stored > 1 ? stored : 1) * m->tile->rows * columns * .1 * rates.bytes +
+           (1 + others) * m->tile->rows * m->tile->columns * .063 * rates.bytes;
+}
+
+/* If the TMA can, and slots have room. */
+CKCI_FN ckconv_status ckci_tma_take_phases(const ckconv_device *device, ckci_matrix *m, int across,
+                                           int64_t limit, unsigned char *ws, double *cost, ckconv_error *err)
+{
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    ckci_gpu_phases p;
+    if (!across || !k->o_vec || k->o.residual > 0 || !ckci_tma_epilogue(m, 0) ||
+        !ckci_make_phases(&m->conv, ckci_tma_wide(k), &p) || ckci_span(&k->o.t) / 16 > INT32_MAX ||
+        ckci_saturating_mul((int64_t)k->tiles_m * k->tiles_n, p.at[p.count]) > INT32_MAX) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "of bwd_data with strides the TMA takes 16 phases, 64 taps, channels last in "
+                         "multiples of 8 on both sides, and no residual");
+    }
+    m->shares = 1;
+    *cost = ckci_tma_phases_cost(device, m, &p);
+    return ckci_matrix_take(
+        m, device->compute_units * (CKCI_TMA_SLOT(m->tile->rows, m->tile->columns) + (int64_t)16), limit, ws,
+        &m->slots, err);
+}
+
 /* Blocks of a cluster that have parts of a tile each, two, four or eight, if that takes less time: where all
    clusters run at a time and the TMA stores what they add, a box of 64 x 64 after the other, of which each
    takes those that are its turn. Pairs fill all units; others stay among the units that share a part of the
@@ -18952,6 +19146,40 @@ CKCI_FN int ckci_tma_shares(const ckconv_device *device, ckci_matrix *m, int64_t
     return 1;
 }
 
+/* Tiles of bwd_data with strides have as many steps as their phase has taps, on average as many as take `red`
+   nanoseconds; each takes `once` more, or `none` where there is nothing to wait for. Workers take them in
+   turns, there and back (ckci_k_stream): the time of the one that has most, of those where phases meet; of
+   many rounds the mean. */
+CKCI_FN double ckci_matrix_phases(const ckci_matrix *m, int64_t workers, int64_t tiles, double once,
+                                  double none, double red)
+{
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    const int64_t phases = k->phases, each = ckci_max(tiles / phases, 1);
+    double time[CKCI_TMA_PHASES], mean = 0, most = 0;
+    const double share = (double)tiles / (double)workers, one = red / ckci_reduction(k, 1);
+    if (phases > CKCI_TMA_PHASES) {
+        return (share > 16 ? share : ceil(share)) * (once + red);
+    }
+    for (int64_t n = 0; n < phases; n++) {
+        const int64_t taps = ckci_taps_in_turn(&m->conv, k->dim, n);
+        time[n] = taps > 0 ? once + (double)taps * one : none;
+        mean += time[n] / (double)phases;
+    }
+    if (share > 8) {
+        return (share > 16 ? share : ceil(share)) * mean;
+    }
+    for (int64_t n = 0; n < 2 * phases; n++) {
+        const int64_t worker = (n / 2 * each + workers - n % 2) % workers;
+        double all = 0;
+        for (int64_t first = 0, back = 0; first < tiles; first += workers, back ^= 1) {
+            const int64_t tile = first + (back ? workers - 1 - worker : worker);
+            all += tile < tiles ? time[ckci_min(tile / each, phases - 1)] : 0;
+        }
+        most = all > most ? all : most;
+    }
+    return most;
+}
+
 /* Time on m's matrix unit. Rounds of blocks that run side by side; each takes nanoseconds to begin and write
    its sums, fewer where a block goes from one tile into the next, and for 64 places of the reduction: what
    ckci_matrix_slow says for two bytes each. NVIDIA multiplies f64 at the rate of eight bytes; AMD's rates are
@@ -18983,6 +19211,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     double first = 0;
+    const int phased = op == CKCONV_BWD_DATA && m->l.a.conv.phases > 1;
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
         once = (m->l.a.conv.stream ? 1300 : 3800) * rates.round + area * .038 * rates.bytes;
         first =
@@ -18992,6 +19221,13 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     }
     if (!amd && op != CKCONV_BWD_WEIGHT && !m->l.a.conv.o_vec) { /* one by one (H200, heads of 21 and 255) */
         once += size * .5 * rates.bytes;
+    }
+    if (phased && ckci_matrix_grouped(device, m)) {
+        return first + ckci_matrix_phases(m, (int64_t)(side * units), blocks, once, once - 1500 * rates.round,
+                                          red / 64 * area * .022 * slow * rates.matrix);
+    }
+    if (phased && share <= 1) { /* nobody has more than one: the first phase's */
+        red *= (double)ckci_taps_in_turn(&m->conv, m->l.a.conv.dim, 0) / ckci_reduction(&m->l.a.conv, 1);
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
@@ -19036,7 +19272,7 @@ CKCI_FN void ckci_matrix_order(const ckconv_device *device, ckci_matrix *m)
     if (row && device->kind == CKCONV_DEVICE_AMD) {
         const int64_t units = ckci_max(device->compute_units, 1);
         const int64_t dies = (units * row->dies + row->units / 2) / row->units;
-        m->l.a.conv.as.order = ckci_make_order(m->l.grid, ckci_max(dies, 1));
+        m->l.a.conv.as.order = ckci_make_order(m->l.grid / m->l.a.conv.phases, ckci_max(dies, 1));
     }
 }
 
@@ -19060,6 +19296,11 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
     }
 }
 
+
+/*------------------------------------------------------------------------------------------------------------
+  >>gpu-matrix-gather
+  fwd and bwd_data on matrix units: parts of a tile's steps, products for each image, and the plan of a tile.
+*/
 /* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
    own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is
    moved, since it passes through LDS alone and few blocks read it (H100, 389 layers and passes: 3 % slower
@@ -19211,6 +19452,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     const char *what = back ? "dout" : "in";
     ckconv_dtype type = m->type;
     int64_t before = back ? c->k : c->c, positions, beyond[3];
+    m->phased = tile->form == CKCI_TILE_TMA && ckci_phased(c);
     m->both = images && tile->form == CKCI_TILE_TMA && ckci_image_across(read, type);
     if (!m->both) {
         CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
@@ -19226,7 +19468,8 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     int32_t ranges;
     CKCI_TRY(ckci_matrix_taps(c, &ranges, err));
     int turns = ckci_matrix_turns(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
-        mma = family == CKCONV_FAMILY_MMA && (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns));
+        mma = family == CKCONV_FAMILY_MMA &&
+              (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns) || m->phased);
     int may = back && size == 2 && as_is && (mma || turns),
         across = may && (m->copied || ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK);
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
@@ -19260,7 +19503,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
             "matrix tiles take 2^31 bytes of weights for a block's columns; here they reach over more");
     }
     const int tma = tile->form == CKCI_TILE_TMA;
-    m->plane = tma && !images ? ckci_matrix_plane(c) : 0;
+    m->plane = tma && !images && !m->phased ? ckci_matrix_plane(c) : 0;
     if (!m->plane) {
         ckci_matrix_turned(m, device, limit, ws);
     }
@@ -19285,8 +19528,12 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
     const int64_t steps = ckci_ceil_div(ckci_tma_places(c, k), CKCI_TMA_BOX);
     const double places = tma ? 64. * (double)steps : ckci_reduction(k, (double)red);
-    *cost = ckci_matrix_cost(device, m, m->l.grid, places);
-    ckci_matrix_parts(device, m, places, limit, ws, cost);
+    if (m->phased) {
+        CKCI_TRY(ckci_tma_take_phases(device, m, across, limit, ws, cost, err));
+    } else {
+        *cost = ckci_matrix_cost(device, m, m->l.grid, places);
+        ckci_matrix_parts(device, m, places, limit, ws, cost);
+    }
     if (m->turns) {
         k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows / 2);
         m->l.grid = (int64_t)k->tiles_m * k->tiles_n * k->g;
@@ -19331,7 +19578,7 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-packs
   The launches of a matrix plan: tensors that are packed or turned into workspace (those that the same kernel
-  turns in one launch), the product that >>gpu-matrix has planned, the sums of its parts, and what is turned
+  turns in one launch), the product that >>gpu-matrix-gather has planned, the sums of its parts, and what is turned
   after it because it cannot be written as it is wanted.
 */
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
@@ -20651,7 +20898,7 @@ CKCI_FN ckconv_status ckci_list_pointwise(const ckconv_plan *plan, const ckci_pr
   >>gpu-tma
   Matrix tiles whose operands the tensor memory accelerator brings (sm_90, kernels/matrix/tma.h): whether it
   takes a convolution's tensors, and the boxes that it moves. One group, channels last, or products for each
-  image; bwd_data with strides of 1.
+  image.
 */
 CKCI_FN int ckci_tma_base(const unsigned char *p, int64_t len, ckci_gpu_box *b)
 {
@@ -20711,9 +20958,10 @@ CKCI_FN int ckci_tma_pixels(const ckci_conv *c, ckci_gpu_box *b)
     int good = ckci_tma_base(t->p, t->len[2], b);
     for (int i = 0; i < axes; i++) {
         const int axis = 2 - i;
-        const int64_t count = back ? c->input[axis] : c->output[axis], step = back ? 1 : c->stride[axis];
-        const int64_t span = (c->filter[axis] - 1) * c->dilation[axis];
-        const int64_t low = back ? c->pad[axis] - span : -c->pad[axis];
+        const int64_t count = back ? ckci_ceil_div(c->input[axis], c->stride[axis]) : c->output[axis];
+        const int64_t step = back ? 1 : c->stride[axis];
+        int64_t span = (c->filter[axis] - 1) * c->dilation[axis], low = -c->pad[axis];
+        good = good && (!back || ckci_phase_reach(c, axis, &low, &span));
         const int64_t high = low + (count - 1) * step - (t->len[3 + axis] - 1);
         good = good && ckci_tma_dimension(t->len[3 + axis], t->stride[3 + axis], b) && step <= 8 &&
                span <= taps[axes - 1] && low >= -corners[axes - 1] && low <= corners[axes - 1] &&
@@ -20840,7 +21088,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         return CKCONV_OK;
     }
     memset((unsigned char *)t + sizeof *k, 0, sizeof *t - sizeof *k);
-    int good = (c->g == 1 || (m->images && across)) && k->phases == 1 && k->merge == 0 &&
+    int good = (c->g == 1 || (m->images && across)) && (k->phases == 1 || m->phased) && k->merge == 0 &&
                positions <= INT32_MAX / 2 && steps > 0 &&
                ckci_saturating_mul(steps, parts + 1) <= INT32_MAX && k->chain % CKCI_TMA_BOX == 0;
     if (weight) {
@@ -20872,7 +21120,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             good = good && ckci_tma_weights(&k->o.t, 2, &t->box[2]);
         } else if (m->plane) {
             ckci_tma_planes(k, m->plane, &t->box[2]);
-        } else {
+        } else if (!m->phased) {
             good = good && ckci_tma_written(k, positions, &t->box[2]);
         }
         residual = k->o.residual > 0;
@@ -20893,7 +21141,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "the TMA takes one group, channels last in multiples of 8 (or 1x1 layers, channels first, "
-            "positions in multiples of 8), positions at even distances, strides of 1 in bwd_data, and of "
+            "positions in multiples of 8), positions at even distances, and of "
             "epilogues numbers for each channel, a residual (not in odd planes) and bounds");
     }
     /* rows along the reduction, where operands lie across it */
@@ -20932,14 +21180,20 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->images = (int32_t)c->g;
     t->by_rows = ckci_make_divisor(k->tiles_m);
     t->tiles = k->tiles_m * k->tiles_n * t->images;
-    const int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1);
+    int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1), all = steps;
     t->whole = (int32_t)(m->shares ? ckci_tma_whole(device, t->tiles) : work);
+    if (m->phased) { /* tiles follow each other in all phases; none is taken whole */
+        ckci_make_phases(c, t->box[0].wide, &t->phases);
+        all = t->phases.at[t->phases.count];
+        units = ckci_min(units, t->tiles * all);
+        t->whole = 0;
+    }
     t->cluster = m->cluster > 1 ? m->cluster : 1;
     t->workers = (int32_t)(m->cluster > 1 ? work : m->shares ? units : ckci_min(work, units));
-    t->steps = (int32_t)steps;
-    t->by_steps = ckci_make_divisor(steps);
+    t->steps = (int32_t)all;
+    t->by_steps = ckci_make_divisor(all);
     if (m->shares) {
-        const int64_t left = (t->tiles - t->whole) * steps;
+        const int64_t left = (t->tiles - t->whole) * all;
         t->share = (int32_t)(left / t->workers);
         t->share_rest = (int32_t)(left % t->workers);
         t->slots = m->slots;
@@ -27542,6 +27796,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("PB")
 #pragma pop_macro("PER")
 #pragma pop_macro("PHASE")
+#pragma pop_macro("PHASED")
 #pragma pop_macro("PIECES")
 #pragma pop_macro("PITCH")
 #pragma pop_macro("PIXEL")

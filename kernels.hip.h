@@ -1187,12 +1187,19 @@ CKCI_K_FN ckci_k_axis ckci_k_phase(const ckci_gpu_dim &d, int32_t phase)
     return a;
 }
 
+/* The n-th phase: those with most taps first, so that they are not the last ones that blocks take. */
+CKCI_K_FN ckci_k_axis ckci_k_phase_in_turn(const ckci_gpu_dim &d, int32_t n)
+{
+    n += d.turn;
+    return ckci_k_phase(d, n - (n >= d.phases ? d.phases : 0));
+}
+
 CKCI_K_FN void ckci_k_find_axes(const ckci_gpu_dim dim[3], int32_t phase, ckci_k_axis axis[3])
 {
     int32_t zy = ckci_k_divide(phase, dim[2].by_phases), z = ckci_k_divide(zy, dim[1].by_phases);
-    axis[2] = ckci_k_phase(dim[2], phase - zy * dim[2].phases);
-    axis[1] = ckci_k_phase(dim[1], zy - z * dim[1].phases);
-    axis[0] = ckci_k_phase(dim[0], z);
+    axis[2] = ckci_k_phase_in_turn(dim[2], phase - zy * dim[2].phases);
+    axis[1] = ckci_k_phase_in_turn(dim[1], zy - z * dim[1].phases);
+    axis[0] = ckci_k_phase_in_turn(dim[0], z);
 }
 
 /* n, z, y, x */
@@ -1227,11 +1234,13 @@ CKCI_K_FN int64_t ckci_k_inside(const ckci_tensor &t, int32_t narrow, int32_t c,
 
 /* Which work block `block` takes. Blocks go to dies in turns, of which each has an L2 cache of its own:
    neighbours, which read the same rows or the same weights, belong on one. So a die's blocks take a stretch
-   of the work, one after the other, and every piece of work has one block. */
+   of the work of each phase, one after the other, and every piece of work has one block. */
 CKCI_K_FN int32_t ckci_k_in_order(const ckci_gpu_order &order, int32_t block)
 {
-    const int32_t turn = ckci_k_divide(block, order.by_dies), die = block - turn * (int32_t)order.by_dies.d;
-    return die * order.each + (die < order.rest ? die : order.rest) + turn;
+    const int32_t first = ckci_k_divide(block, order.by_phase) * (int32_t)order.by_phase.d;
+    const int32_t turn = ckci_k_divide(block - first, order.by_dies),
+                  die = block - first - turn * (int32_t)order.by_dies.d;
+    return first + die * order.each + (die < order.rest ? die : order.rest) + turn;
 }
 
 
@@ -6194,7 +6203,8 @@ CKCI_K_FN void ckci_k_matrix_gather_tile(const ckci_gpu_conv &p, int32_t work, L
    and its last steps load the next one's first ones, which arrive while the sums are written; these pass
    through tiles in LDS that nothing is on its way to. That is so where finish16 takes the epilogue and
    all tiles have as many steps, or three at least (p.stream); else tiles follow one another. Blocks take
-   every p.workers-th tile, not neighbours: what they all read at a time should lie close together. */
+   every p.workers-th tile, not neighbours: what they all read at a time should lie close together. Where
+   phases differ, whoever had the first tile, with most steps, gets the last one of the next p.workers. */
 template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
     const ckci_gpu_conv &p;
     L &m;
@@ -6364,12 +6374,15 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         const bool stream = sixteen && p.stream, skips = stream && p.phases > 1;
         bool loaded = false;
         int32_t work = (int32_t)blockIdx.x;
+        int32_t step = p.phases > 1 ? 2 * p.workers - 1 - 2 * work : p.workers;
         CKCI_K_UNROLL(1)
         while (work < p.work) {
-            int32_t next = work + p.workers;
+            int32_t next = work + step;
+            step = 2 * p.workers - step;
             CKCI_K_UNROLL(1)
             while (skips && next < p.work && no_rows(next)) {
-                next += p.workers;
+                next += step;
+                step = 2 * p.workers - step;
             }
             if (!loaded) {
                 __syncthreads();
@@ -9729,6 +9742,18 @@ CKCI_K_FN int32_t ckci_k_wave_number()
     return wave;
 }
 
+/* What another lane has; all lanes of a wave call it. */
+CKCI_K_FN int32_t ckci_k_of_lane(int32_t value, int32_t lane)
+{
+#if defined(CKCI_SIMULATOR)
+    return sim_shuffle(value, lane);
+#elif defined(__CUDA_ARCH__)
+    return __shfl_sync(0xffffffffu, value, lane);
+#else
+    return value + lane; /* host pass */
+#endif
+}
+
 /* One of a wave's lanes, always the same one; by this instruction, as compilers then know that a thread is
    alone: others that send or store boxes would each have them converted for its wave, which takes as long as
    to send several. */
@@ -10073,22 +10098,34 @@ struct ckci_k_tma_pieces {
         past = first + p.share + (turned < p.share_rest ? 1 : 0);
     }
 
-    int32_t image, row, column; /* of tiles */
-    int32_t part, from, to;
-    int32_t past; /* of the share's steps: where the tile ends */
+    int32_t image, row, column;  /* of tiles */
+    int32_t part, from, to, all; /* steps: of the tile, or of its phase */
+    int32_t past;                /* of the share's steps: where the tile, or phase, ends */
+    int32_t phase;
 
     CKCI_K_MEMBER bool next()
     {
         int32_t tile;
-        part = 0;
+        part = phase = 0;
+        all = p.steps;
         if (at < end) {
             tile = ckci_k_divide(at, p.by_steps);
-            const int32_t first = tile * p.steps;
-            past = first + p.steps;
+            int32_t first = tile * p.steps;
+            tile += p.whole;
+            if (p.phases.count) {
+                while (at - first >= p.phases.at[phase + 1]) {
+                    phase++;
+                }
+                first += p.phases.at[phase];
+                all = p.phases.at[phase + 1] - p.phases.at[phase];
+            }
+            past = first + all;
             from = at - first;
             at = end < past ? end : past;
             to = at - first;
-            tile += p.whole;
+            if (p.phases.count && taps() == 0) {
+                from = to = all = 0;
+            }
         } else if (work < p.whole) {
             if (p.cluster > 1) { /* its blocks follow each other */
                 tile = ckci_k_divide(work, p.by_parts);
@@ -10113,6 +10150,12 @@ struct ckci_k_tma_pieces {
         return true;
     }
 
+    /* Of the phase. */
+    CKCI_K_MEMBER int32_t taps() const
+    {
+        return p.phases.first[phase + 1] - p.phases.first[phase];
+    }
+
     /* Has another block the tile's first steps, or its last? */
     CKCI_K_MEMBER bool late() const
     {
@@ -10121,7 +10164,7 @@ struct ckci_k_tma_pieces {
 
     CKCI_K_MEMBER bool early() const
     {
-        return p.share && to < p.steps;
+        return p.share && to < all;
     }
 };
 
@@ -10246,8 +10289,8 @@ template <class TILES> struct ckci_k_tma_residual {
    columns'. Nothing here depends on a wave's lane, so that compilers compute it once for all; KIND_OF: of its
    boxes. A step has few instructions: a tile's products would wait for many. Boxes of a step's taps, then of
    the next step's, go through the reduction one after the other: taps first, but layers after channels. What
-   is left of the last step has channels that there are not. */
-template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
+   is left of the last step has channels that there are not. PHASED: taps are a phase's, from a list. */
+template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_sender {
     enum {
         WEIGHT = TILES::WEIGHT,
         GATHER = TILES::GATHER,
@@ -10269,6 +10312,7 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     int32_t bytes; /* that the wave sends in a step */
     ckci_k_corner at;
     int32_t left, count;               /* boxes until the slower index goes on, of so many */
+    int32_t last;                      /* PHASED: behind the phase's taps in the list */
     int32_t fast[3], slow[3];          /* how much further place, x and y are else, and then */
     int32_t more[4], past[3], span[3]; /* WEIGHT: pixels that 64 positions are (x, y, z, image), that end
                                           an axis, and that it has */
@@ -10276,8 +10320,8 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
 
     CKCI_K_MEMBER ckci_k_tma_sender(const ckci_gpu_tma &args, int32_t which_half)
         : p(args), half(which_half), across(TILES::lies_across(args, WHICH)), boxes(0),
-          bytes(0), at{0, 0, 0, 0, 0, 0, 0, 0}, left(1),
-          count(1), fast{0, 0, 0}, slow{0, 0, 0}, more{0, 0, 0, 0}, past{0, 0, 0}, span{0, 0, 0}
+          bytes(0), at{0, 0, 0, 0, 0, 0, 0, 0}, left(1), count(1),
+          last(1), fast{0, 0, 0}, slow{0, 0, 0}, more{0, 0, 0, 0}, past{0, 0, 0}, span{0, 0, 0}
     {
         if constexpr (WEIGHT && PIXELS) {
             const ckci_gpu_box &b = p.box[WEIGHT];
@@ -10395,8 +10439,40 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
         if constexpr (WEIGHT) {
             at.place = WHICH ? 0 : s.row * TILES::rows(p);
             position(s.from * CKCI_TMA_BOX);
+        } else if constexpr (PHASED) {
+            go_phase(s, s.from * p.subs);
         } else {
             go(s, s.from * p.subs);
+        }
+    }
+
+    /* The same as go of a phase's boxes. */
+    CKCI_K_MEMBER void go_phase(const ckci_k_tma_pieces &s, int32_t one)
+    {
+        count = s.taps() ? s.taps() : 1;
+        const int32_t block = one / count, tap = one - block * count, place = block * TILES::wide(p);
+        left = count - tap;
+        last = p.phases.first[s.phase] + count;
+        if constexpr (WHICH == 0) {
+            position(s.row * TILES::rows(p));
+            at.place = place;
+        } else {
+            at.place = s.column * BN;
+            at.y = place;
+        }
+        take();
+    }
+
+    /* The tap that is `left` before the last one. */
+    CKCI_K_MEMBER void take()
+    {
+        const uint32_t tap = p.phases.tap[last - left];
+        if constexpr (WHICH == 0) {
+            at.tap_x = (int32_t)(tap & 255);
+            at.tap_y = (int32_t)(tap >> 8 & 255);
+            at.tap_z = (int32_t)(tap >> 16 & 255);
+        } else {
+            at.x = KIND_OF == 2 ? at.y : (int32_t)(tap >> 24);
         }
     }
 
@@ -10451,6 +10527,11 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     {
         const bool end = --left == 0;
         left = end ? count : left;
+        if constexpr (PHASED) {
+            (WHICH ? at.y : at.place) += end ? TILES::wide(p) : 0;
+            take();
+            return;
+        }
         at.place += end ? slow[0] : fast[0];
         if constexpr (WHICH == 0 && PIXELS) {
             const ckci_gpu_dim *d = p.conv.dim;
@@ -10600,11 +10681,13 @@ template <class TILES> struct ckci_k_tma_copier {
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a
   tap, or 32 at two taps or 16 at four, where fewer of 64 would exist: to fill a box where no channels are
   takes twice as long as to bring some. Taps go first; GATHER reads weights along these channels, BACK
-  across them. Boxes without any column that exists are not sent for. bwd_weight: rows are output channels,
-  columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the tile's rows
-  as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns would wait
-  for LDS. A residual's boxes of 64 x 64 come into LDS where the last stage would be: one of the waves that
-  send does nothing else, in the order in which groups store what they are added to.
+  across them, and takes bwd_data with strides, too: phases of a tile follow each other, each with the taps
+  that it has, and blocks share the steps of all. Boxes without any column that exists are not sent for.
+  bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is 64
+  positions. Instructions have the tile's rows as theirs, but where a tile has 64 columns, the channels: an
+  instruction with as few columns would wait for LDS. A residual's boxes of 64 x 64 come into LDS where the
+  last stage would be: one of the waves that send does nothing else, in the order in which groups store what
+  they are added to.
 
   1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
   channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
@@ -10683,12 +10766,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* ---- Waves that send. The first boxes are known before barriers have begun. */
-    template <int WHICH, int KIND_OF>
-    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
+    template <int WHICH, int KIND_OF, bool PHASED>
+    static CKCI_K_MEMBER void send_boxes(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
-        ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
+        ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF, PHASED> s(p, half);
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
@@ -10714,6 +10797,18 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 s.start(piece);
             }
         }
+    }
+
+    template <int WHICH, int KIND_OF>
+    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
+    {
+        if constexpr (KIND == CKCI_K_TMA_BACK && (WHICH == 1 || KIND_OF > CKCI_K_BOX_PIXELS)) {
+            if (p.phases.count) {
+                send_boxes<WHICH, KIND_OF, true>(p, m, half);
+                return;
+            }
+        }
+        send_boxes<WHICH, KIND_OF, false>(p, m, half);
     }
 
     /* A wave has the residual for itself: it waits for those that add it, operands do not. */
@@ -11275,6 +11370,47 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
+    /* Are rows positions of a phase, which lie apart? */
+    CKCI_K_MEMBER bool phased() const
+    {
+        return KIND == CKCI_K_TMA_BACK && p.phases.count > 0;
+    }
+
+    /* Where in what is written this lane's of a wave's 16 rows lies, 16 bytes apart; -1: nowhere. row: the
+       first of the group's 64. */
+    CKCI_K_MEMBER int32_t place_of(const ckci_k_tma_pieces &s, int32_t row) const
+    {
+        const ckci_gpu_dim *d = p.conv.dim;
+        const int64_t *stride = p.conv.o.t.stride;
+        const uint32_t origin = p.phases.origin[s.phase];
+        const int32_t e = thread_again();
+        row += e / 32 * 16 + e % 16;
+        const ckci_k_place q = ckci_k_decode(row, d[0].count[0], d[1].count[0], d[2].count[0]);
+        const int32_t x = q.x * d[2].write_step + (int32_t)(origin & 255),
+                      y = q.y * d[1].write_step + (int32_t)(origin >> 8 & 255),
+                      z = q.z * d[0].write_step + (int32_t)(origin >> 16 & 255);
+        const bool some = row < p.conv.rows && x < d[2].length && y < d[1].length && z < d[0].length;
+        return some ? q.n * (int32_t)(stride[1] / 8) + z * (int32_t)(stride[3] / 8) +
+                          y * (int32_t)(stride[4] / 8) + x * (int32_t)(stride[5] / 8)
+                    : -1;
+    }
+
+    /* What lies in a wave's 16 rows of the strip to their places: eight channels of four rows at a time. */
+    CKCI_K_MEMBER void finish_phase(int32_t place, const columns &b)
+    {
+        const int32_t e = thread_again(), chunk = e % 8, row = e % 32 / 8;
+        unsigned char *to = p.conv.o.t.p + CKCI_K_HALF * (b.first + 8 * chunk);
+        const unsigned char *from = m.strip[group][filled] + e / 32 * 2048;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const int32_t at = ckci_k_of_lane(place, 4 * i + row);
+            if (at >= 0 && 8 * chunk < b.count) {
+                *(ckci_k_uint4 *)(to + 16 * (int64_t)at) =
+                    *(const ckci_k_uint4 *)(from + ckci_k_spot<128>(4 * i + row, chunk));
+            }
+        }
+    }
+
     /* Planes: what lies in the strip, channels of 64 positions, to the images that have them (a product's
        own: `image`), by threads: a store is P positions, of which planes have a multiple. */
     template <int P, class V>
@@ -11325,8 +11461,21 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of a strip. */
-    CKCI_K_MEMBER void finish_box(const ckci_k_tma_pieces &s, int32_t i, int32_t j, const float *d)
+    /* A group's waves, before and after a strip is filled; of a phase each wave stores the rows that it has
+       itself. */
+    CKCI_K_MEMBER void meet() const
+    {
+        if (phased() && !TURNED) {
+            ckci_k_wave_barrier();
+        } else {
+            ckci_k_meet<128>(1 + group);
+        }
+    }
+
+    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of a strip. place: of a
+       phase's rows (place_of). */
+    CKCI_K_MEMBER void finish_box(const ckci_k_tma_pieces &s, int32_t i, int32_t j, const float *d,
+                                  int32_t place)
     {
         const ckci_gpu_target &o = p.conv.o;
         const columns b(p, column_of(s, j));
@@ -11334,9 +11483,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (b.count <= 0 || row >= p.conv.rows) {
             return;
         }
-        by_one([]() { ckci_k_boxes_read<STRIPS - 1>(); });
+        if (!phased()) {
+            by_one([]() { ckci_k_boxes_read<STRIPS - 1>(); });
+        }
         filled = STRIPS - 1 - filled;
-        ckci_k_meet<128>(1 + group);
+        meet();
         if (WEIGHT || o.form == CKCI_FORM_STORE) {
             round<0>(d, nullptr);
         } else {
@@ -11344,10 +11495,14 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                                                             : TURNED ? 0
                                                                      : j * CKCI_TMA_BOX)));
         }
-        ckci_k_proxy_fence();
-        ckci_k_meet<128>(1 + group);
+        if (!phased()) {
+            ckci_k_proxy_fence();
+        }
+        meet();
         if (planes() || (across() && p.box[2].rank == 0)) {
             finish_planes(row, s.image, b);
+        } else if (phased()) {
+            finish_phase(TURNED ? place_of(s, row) : place, b);
         } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
         } else {
@@ -11361,11 +11516,18 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     CKCI_K_MEMBER void finish(const ckci_k_tma_pieces &s)
     {
+        int32_t place[MI] = {};
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < MI; i++) {
+            if (phased() && !TURNED) {
+                place[i] = place_of(s, row_of(s, i, 0));
+            }
+        }
         CKCI_K_UNROLL(4)
         for (int j = 0; j < SLABS; j++) {
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
-                finish_box(s, i, j, sum[i] + j * 32);
+                finish_box(s, i, j, sum[i] + j * 32, place[i]);
             }
         }
     }
@@ -11402,7 +11564,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                     d[4 * j + 3] += ckci_k_float(v.w);
                 }
             }
-            finish_box(s, box / SLABS, box % SLABS, d);
+            finish_box(s, box / SLABS, box % SLABS, d, 0);
         }
         ckci_k_cluster_barrier(); /* nobody reads this block's any more */
     }

@@ -492,6 +492,8 @@
 #undef PER
 #pragma push_macro("PHASE")
 #undef PHASE
+#pragma push_macro("PHASED")
+#undef PHASED
 #pragma push_macro("PIECES")
 #undef PIECES
 #pragma push_macro("PITCH")

@@ -249,6 +249,7 @@
 #pragma pop_macro("PB")
 #pragma pop_macro("PER")
 #pragma pop_macro("PHASE")
+#pragma pop_macro("PHASED")
 #pragma pop_macro("PIECES")
 #pragma pop_macro("PITCH")
 #pragma pop_macro("PIXEL")

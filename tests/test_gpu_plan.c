@@ -364,6 +364,57 @@ static void test_channels_first(void)
     }
 }
 
+/* bwd_data with strides: tiles of the TMA take it where sums are long and few, others where what is written
+   is large, or where a tensor is added that lies like it. */
+static void test_strides(void)
+{
+    static const struct {
+        const char *arch;
+        int64_t n, channels, filter, input, stride;
+        int residual;
+        const char *kernel;
+    } rows[] = {
+        {"sm_90", 4, 1280, 3, 16, 2, 0, "matrix_tma_back_128x128"},
+        {"sm_90", 8, 512, 5, 14, 3, 0, "matrix_tma_back_128x128"},
+        {"sm_90", 4, 1280, 3, 16, 2, 1, "matrix_back_"},
+        {"sm_90", 64, 256, 3, 56, 2, 0, "matrix_back_256x128"},
+        {"sm_80", 4, 1280, 3, 16, 2, 0, "matrix_back_"},
+        {"gfx942", 4, 1280, 3, 16, 2, 0, "matrix_"},
+        {"gfx1100", 4, 1280, 3, 16, 2, 0, "matrix_"},
+    };
+    for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
+        ckconv_conv_desc d = cube(2, rows[i].input, rows[i].filter, rows[i].stride, 1);
+        ckconv_launch l[8];
+        ckconv_device device;
+        ckconv_error err;
+        ckconv_plan plan;
+        ckconv_args a;
+        int32_t count = 0;
+        d.n = rows[i].n;
+        d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = rows[i].filter / 2;
+        d.k = d.c = rows[i].channels;
+        d.in.dtype = CKCONV_BF16;
+        memset(&a, 0, sizeof a);
+        if (rows[i].residual) {
+            d.op_in.kind = CKCONV_ADD;
+            d.num_d = 1;
+            a.d[0] = (void *)((uintptr_t)5 << 50);
+        }
+        a.din = (void *)((uintptr_t)1 << 50);
+        a.wei = (void *)((uintptr_t)2 << 50);
+        a.dout = (void *)((uintptr_t)3 << 50);
+        if (CHECK_OK(ckconv_device_named(rows[i].arch, &device, &err), err) &&
+            CHECK_PLAN(ckconv_plan_conv(&plan, CKCONV_BWD_DATA, &d, NULL, &device, &err), err) &&
+            CHECK_OK(ckconv_plan_launches(&plan, &a, (void *)((uintptr_t)4 << 50),
+                                          (size_t)plan.workspace_bytes, l, 8, &count, &err),
+                     err)) {
+            const char *name = count > 0 ? l[count - 1].kernel + strlen("ckconv_k_") : "";
+            CHECK_MSG(strncmp(name, rows[i].kernel, strlen(rows[i].kernel)) == 0, "row %d: %s, not %s", i,
+                      name, rows[i].kernel);
+        }
+    }
+}
+
 /* Filters of any size on matrix units: in sections, or as rows of patches where they step by their own
    size. */
 static void test_large_filters(void)
@@ -1647,6 +1698,7 @@ int main(void)
     test_parts();
     test_few();
     test_channels_first();
+    test_strides();
     test_large_filters();
     test_pixels();
     test_points();

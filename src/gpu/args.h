@@ -55,6 +55,7 @@ enum { CKCI_NEAR_NVIDIA_LDS = 111104 }; /* of a block, both regions and tables *
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
 enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
 enum { CKCI_TMA_BOX = 64, CKCI_TMA_BOX_BYTES = 8192, CKCI_TMA_RESIDUALS = 3 };
+enum { CKCI_TMA_PHASES = 16, CKCI_TMA_TAPS = 64 }; /* of strides, and of a filter that has some, at most */
 /* Room for the taps of a phase in half of a table; one stands for none. */
 #define CKCI_STREAM_TAPS 64
 
@@ -101,6 +102,7 @@ CKCI_FN ckci_divisor ckci_make_divisor(int64_t d)
    the smaller one. */
 typedef struct ckci_gpu_dim {
     int32_t phases; /* bwd_data: input positions modulo the stride that exist; else 1 */
+    int32_t turn;   /* of them the first, which begins with tap 0, so that none has more taps */
     int32_t length; /* of the written dimension (of the output for bwd_weight) */
     int32_t stride, dilation, pad, filter;
     int32_t write_step, period;            /* written positions and taps of a phase are these apart */
@@ -189,10 +191,10 @@ typedef struct ckci_gpu_near {
 } ckci_gpu_near;
 
 /* Tiles on AMD: which of them a block takes (ckci_k_in_order), where several dies take blocks in turns; the
-   first `rest` dies have one more than `each`. */
+   first `rest` dies have one more than `each`, of each phase: their tiles have as many steps. */
 typedef struct ckci_gpu_order {
     int32_t each, rest;
-    ckci_divisor by_dies;
+    ckci_divisor by_dies, by_phase;
 } ckci_gpu_order;
 
 CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
@@ -201,6 +203,7 @@ CKCI_FN ckci_gpu_order ckci_make_order(int64_t blocks, int64_t dies)
     order.each = (int32_t)(blocks / dies);
     order.rest = (int32_t)(blocks % dies);
     order.by_dies = ckci_make_divisor(dies);
+    order.by_phase = ckci_make_divisor(blocks);
     return order;
 }
 
@@ -348,6 +351,17 @@ typedef struct ckci_gpu_box {
     int32_t low[3], high[3], step[3];
 } ckci_gpu_box;
 
+/* Phases of bwd_data with strides, whose positions are inputs so many apart: position q of each axis is input
+   q * stride + origin, and reads dout at q and what its taps say. A tile has the steps of all phases one
+   phase after the other, those with most taps first; one without taps has a step that is not taken. */
+typedef struct ckci_gpu_phases {
+    int32_t count;                            /* 0: no strides */
+    int32_t at[CKCI_TMA_PHASES + 1];          /* steps of those before */
+    uint32_t origin[CKCI_TMA_PHASES];         /* x, y, z, a byte each */
+    unsigned char first[CKCI_TMA_PHASES + 4]; /* where a phase's taps begin, and the next one's */
+    uint32_t tap[CKCI_TMA_TAPS + 1];          /* pixels along x, y, z from box[0].low on; the filter's tap */
+} ckci_gpu_phases;
+
 /* A convolution whose tiles the TMA brings: kernels/matrix/tma.h. map: what the TMA has of the boxes, made
    when it is launched. */
 typedef struct ckci_gpu_tma {
@@ -357,7 +371,7 @@ typedef struct ckci_gpu_tma {
     int32_t tiles, workers;       /* tiles of one part; blocks that take those of all parts in turns */
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
-    int32_t steps;                /* of all parts of a tile */
+    int32_t steps;                /* of all parts, or phases, of a tile */
     int32_t images;               /* products, whose tiles follow each other */
     ckci_divisor by_tiles, by_parts;
     int32_t rows;         /* of a tile */
@@ -380,6 +394,7 @@ typedef struct ckci_gpu_tma {
        is written (rank 0: by threads; stride[1]: from row to row; of planes, and of products for each image:
        strides of images and channels, rows: positions of a store), the residual, which lies as that does */
     ckci_gpu_box box[4];
+    ckci_gpu_phases phases; /* BACK */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
     alignas(64) uint64_t map[4][16];
 #endif

@@ -116,6 +116,7 @@ CKCI_FN ckci_gpu_dim ckci_make_gpu_dim(const ckci_conv *p, int dim)
     int64_t length = back ? p->input[dim] : p->output[dim], step = back ? s : 1;
     memset(&d, 0, sizeof d);
     d.phases = (int32_t)(back ? ckci_min(s, length) : 1);
+    d.turn = back && s <= length ? (int32_t)((s - p->pad[dim] % s) % s) : 0;
     d.length = (int32_t)length;
     d.stride = (int32_t)s;
     d.dilation = (int32_t)p->dilation[dim];

@@ -11,6 +11,7 @@
 #pragma once
 #include "gpu/depth_matrix.h"
 #include "gpu/move.h"
+#include "gpu/phases.h"
 
 /* What packs weights: a kernel that converts, pads and merges, or the one of transforms, which does none of
    it and comes near a copy's bandwidth. */
@@ -39,6 +40,7 @@ typedef struct ckci_matrix {
     int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
     int32_t turns;     /* TMA: a block's groups take tiles of half the rows in turns */
     int32_t both;      /* TMA: both operands lie across the reduction */
+    int32_t phased;    /* TMA: bwd_data with strides (ckci_phased) */
     unsigned char *slots;
     int32_t pairs,
         shift; /* a pixel is two neighbours along x; the first tap of all, 1: one before the filter */
@@ -675,7 +677,7 @@ CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, 
     const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
     double once = size * rates.bytes; /* parts are f32 */
     once *= ckci_tma_by_fours(m) ? .18 : m->copied ? .11 : weight && blocks > tiles ? .09 : .06;
-    once *= share > 1 ? ckci_tma_halves(m) : 1; /* in one round nobody waits for others' writes */
+    once *= share > 1 ? ckci_tma_halves(m) : 1;   /* in one round nobody waits for others' writes */
     if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
@@ -761,6 +763,43 @@ CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matr
            size * .09 * (double)(1 + others) * rates.bytes;
 }
 
+/* bwd_data with strides: blocks share the steps of all tiles in all phases. `others` have steps of the tile
+   with most of them, which one block adds; threads store what the TMA stores elsewhere (H200, 80 tiles of 38
+   layers and sizes: 6 % off in the mean). */
+CKCI_FN double ckci_tma_phases_cost(const ckconv_device *device, const ckci_matrix *m,
+                                    const ckci_gpu_phases *p)
+{
+    const ckci_rates rates = ckci_device_rates(device, m->type);
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    const double units = (double)ckci_max(device->compute_units, 1), tiles = (double)k->tiles_m * k->tiles_n;
+    const double columns = (double)ckci_min(m->tile->columns, ckci_ceil_div(k->columns, 64) * 64);
+    const double share = ceil(tiles * p->at[p->count] / units), stored = tiles * p->count / units;
+    const double others = share < p->at[1] ? ceil(p->at[1] / share) : 1;
+    return 4200 * rates.round + share * ckci_tma_step(device, m) * 1.05 +
+           (stored > 1 ? stored : 1) * m->tile->rows * columns * .1 * rates.bytes +
+           (1 + others) * m->tile->rows * m->tile->columns * .063 * rates.bytes;
+}
+
+/* If the TMA can, and slots have room. */
+CKCI_FN ckconv_status ckci_tma_take_phases(const ckconv_device *device, ckci_matrix *m, int across,
+                                           int64_t limit, unsigned char *ws, double *cost, ckconv_error *err)
+{
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    ckci_gpu_phases p;
+    if (!across || !k->o_vec || k->o.residual > 0 || !ckci_tma_epilogue(m, 0) ||
+        !ckci_make_phases(&m->conv, ckci_tma_wide(k), &p) || ckci_span(&k->o.t) / 16 > INT32_MAX ||
+        ckci_saturating_mul((int64_t)k->tiles_m * k->tiles_n, p.at[p.count]) > INT32_MAX) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "of bwd_data with strides the TMA takes 16 phases, 64 taps, channels last in "
+                         "multiples of 8 on both sides, and no residual");
+    }
+    m->shares = 1;
+    *cost = ckci_tma_phases_cost(device, m, &p);
+    return ckci_matrix_take(
+        m, device->compute_units * (CKCI_TMA_SLOT(m->tile->rows, m->tile->columns) + (int64_t)16), limit, ws,
+        &m->slots, err);
+}
+
 /* Blocks of a cluster that have parts of a tile each, two, four or eight, if that takes less time: where all
    clusters run at a time and the TMA stores what they add, a box of 64 x 64 after the other, of which each
    takes those that are its turn. Pairs fill all units; others stay among the units that share a part of the
@@ -806,6 +845,40 @@ CKCI_FN int ckci_tma_shares(const ckconv_device *device, ckci_matrix *m, int64_t
     return 1;
 }
 
+/* Tiles of bwd_data with strides have as many steps as their phase has taps, on average as many as take `red`
+   nanoseconds; each takes `once` more, or `none` where there is nothing to wait for. Workers take them in
+   turns, there and back (ckci_k_stream): the time of the one that has most, of those where phases meet; of
+   many rounds the mean. */
+CKCI_FN double ckci_matrix_phases(const ckci_matrix *m, int64_t workers, int64_t tiles, double once,
+                                  double none, double red)
+{
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    const int64_t phases = k->phases, each = ckci_max(tiles / phases, 1);
+    double time[CKCI_TMA_PHASES], mean = 0, most = 0;
+    const double share = (double)tiles / (double)workers, one = red / ckci_reduction(k, 1);
+    if (phases > CKCI_TMA_PHASES) {
+        return (share > 16 ? share : ceil(share)) * (once + red);
+    }
+    for (int64_t n = 0; n < phases; n++) {
+        const int64_t taps = ckci_taps_in_turn(&m->conv, k->dim, n);
+        time[n] = taps > 0 ? once + (double)taps * one : none;
+        mean += time[n] / (double)phases;
+    }
+    if (share > 8) {
+        return (share > 16 ? share : ceil(share)) * mean;
+    }
+    for (int64_t n = 0; n < 2 * phases; n++) {
+        const int64_t worker = (n / 2 * each + workers - n % 2) % workers;
+        double all = 0;
+        for (int64_t first = 0, back = 0; first < tiles; first += workers, back ^= 1) {
+            const int64_t tile = first + (back ? workers - 1 - worker : worker);
+            all += tile < tiles ? time[ckci_min(tile / each, phases - 1)] : 0;
+        }
+        most = all > most ? all : most;
+    }
+    return most;
+}
+
 /* Time on m's matrix unit. Rounds of blocks that run side by side; each takes nanoseconds to begin and write
    its sums, fewer where a block goes from one tile into the next, and for 64 places of the reduction: what
    ckci_matrix_slow says for two bytes each. NVIDIA multiplies f64 at the rate of eight bytes; AMD's rates are
@@ -837,6 +910,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
     double first = 0;
+    const int phased = op == CKCONV_BWD_DATA && m->l.a.conv.phases > 1;
     if (op != CKCONV_BWD_WEIGHT && ckci_matrix_grouped(device, m)) {
         once = (m->l.a.conv.stream ? 1300 : 3800) * rates.round + area * .038 * rates.bytes;
         first =
@@ -846,6 +920,13 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     }
     if (!amd && op != CKCONV_BWD_WEIGHT && !m->l.a.conv.o_vec) { /* one by one (H200, heads of 21 and 255) */
         once += size * .5 * rates.bytes;
+    }
+    if (phased && ckci_matrix_grouped(device, m)) {
+        return first + ckci_matrix_phases(m, (int64_t)(side * units), blocks, once, once - 1500 * rates.round,
+                                          red / 64 * area * .022 * slow * rates.matrix);
+    }
+    if (phased && share <= 1) { /* nobody has more than one: the first phase's */
+        red *= (double)ckci_taps_in_turn(&m->conv, m->l.a.conv.dim, 0) / ckci_reduction(&m->l.a.conv, 1);
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
@@ -890,7 +971,7 @@ CKCI_FN void ckci_matrix_order(const ckconv_device *device, ckci_matrix *m)
     if (row && device->kind == CKCONV_DEVICE_AMD) {
         const int64_t units = ckci_max(device->compute_units, 1);
         const int64_t dies = (units * row->dies + row->units / 2) / row->units;
-        m->l.a.conv.as.order = ckci_make_order(m->l.grid, ckci_max(dies, 1));
+        m->l.a.conv.as.order = ckci_make_order(m->l.grid / m->l.a.conv.phases, ckci_max(dies, 1));
     }
 }
 
@@ -912,271 +993,4 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
         m->l.grid = ckci_min(m->l.grid, side);
         k->workers = (int32_t)m->l.grid;
     }
-}
-
-/* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
-   own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is
-   moved, since it passes through LDS alone and few blocks read it (H100, 389 layers and passes: 3 % slower
-   at most). red: places of the reduction. *cost: without parts, then as it is done. */
-CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, double red, int64_t limit,
-                               unsigned char *ws, double *cost)
-{
-    ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t tiles = m->l.grid, best = 1, stream = k->stream, before = m->bytes;
-    int64_t numbers = ckci_saturating_mul(ckci_saturating_mul(k->g, k->rows), k->columns);
-    const int nvidia = device->kind == CKCONV_DEVICE_NVIDIA;
-    double steps = red * (double)ckci_size(ckci_matrix_stored(m->type)) / (nvidia ? 128 : 64);
-    int shares = 0, turns = 0, tma = m->tile->form == CKCI_TILE_TMA && k->phases == 1;
-    /* f32 is stored as a tile's sums, by groups that have one together */
-    if (tma && k->o.t.dtype != CKCONV_F32) {
-        const int64_t halves = ckci_ceil_div(k->rows, m->tile->rows / 2) * k->tiles_n * k->g;
-        const double time = ckci_tma_turns_cost(device, m, halves, red);
-        turns = time < *cost && halves <= INT32_MAX;
-        *cost = turns ? time : *cost;
-    }
-    /* a residual's boxes come in the order of a whole tile's */
-    if (tma && ckci_tma_epilogue(m, 0) && k->o.residual <= 0) {
-        ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
-    }
-    if (tma && k->o.t.dtype != CKCONV_F32 &&
-        ckci_tma_shares(device, m, tiles, (int64_t)steps, limit, ws, cost)) {
-        shares = 1;
-        m->cluster = 0;
-    }
-    m->turns = turns && !shares && m->cluster <= 1;
-    if (k->phases != 1 || k->columns % 8 != 0 || m->type == CKCONV_I8 || m->type == CKCONV_F64 ||
-        tiles > device->compute_units || numbers > INT32_MAX / 4 || steps * 32 > INT32_MAX ||
-        (tma && m->tile->columns == CKCI_TMA_BOX)) { /* whose sums lie across */
-        return;
-    }
-    k->stream = 0;
-    for (int64_t split = 2; split <= 32 && steps / (double)split >= 4; split += 1 + split / 8) {
-        int64_t bytes = split * numbers * 4;
-        double time = ckci_matrix_cost(device, m, tiles * split, red / (double)split) +
-                      ckci_move_cost(device, (nvidia ? 3 : 1) * (double)bytes);
-        if (ckci_saturating_add(before, ckci_ceil_div(bytes, 256) * 256) <= limit && time < *cost) {
-            *cost = time;
-            best = split;
-        }
-    }
-    m->bytes = best > 1 ? before : m->bytes;
-    m->shares = best > 1 ? 0 : shares;
-    m->turns = best > 1 ? 0 : m->turns;
-    m->cluster = best > 1 ? 0 : m->cluster;
-    if (best == 1 || ckci_matrix_take(m, best * numbers * 4, limit, ws, &k->o.partial, NULL) != CKCONV_OK) {
-        k->stream = (int32_t)stream;
-        return;
-    }
-    m->adds = 1;
-    m->split = k->split = (int32_t)best;
-    k->by_split = ckci_make_divisor(best);
-    k->by_work = ckci_make_divisor(tiles);
-    m->l.grid = tiles * best;
-}
-
-/* ckci_image_product of bwd_data reads weights, too, across the reduction: may 16 bytes of them, along the
-   channels of what is written, be one load each? */
-CKCI_FN int ckci_image_across(const ckci_tensor *read, ckconv_dtype type)
-{
-    ckci_tensor t = *read;
-    t.len[2] = read->len[5];
-    t.stride[2] = read->stride[5];
-    t.len[5] = read->len[2];
-    t.stride[5] = read->stride[2];
-    return ckci_matrix_reads(&t, "", type, t.len[2], NULL) == CKCONV_OK;
-}
-
-/* Do planes of t, whose positions lie side by side in dimension 2, begin at multiples of 8 bytes, not of 16,
-   which the TMA does not reach, so that threads copy them? */
-CKCI_FN int ckci_image_copied(const ckci_tensor *t, ckconv_dtype type)
-{
-    return ckci_size(t->dtype) == 2 && ckci_matrix_reads(t, "", type, t->len[2], NULL) != CKCONV_OK &&
-           ckci_matrix_reads_by(t, "", type, t->len[2], 8, NULL) == CKCONV_OK;
-}
-
-/* 1x1 layers, channels first, are a product for each image: out = wei * in, din = wei' * dout, matrices of
-   [channels][positions] that the unit reads and writes as they lie. It is computed as bwd_data of other
-   tensors, of which `image` becomes the problem: groups are images, rows are the channels of what is
-   written, its columns and those of the "weights" positions; wei is what bwd_data reads, the same for all
-   groups. (AMD turns the "weights" before, and still not what is written.) The reduction is a multiple of 8,
-   or any for the TMA where both operands lie across it; so are positions, or fours beside the TMA
-   (ckci_image_copied). Zero: p is no such layer, or beyond 32-bit offsets, or has so few rows or columns that
-   three quarters of the smallest tile, 64 x 64, would be empty. */
-CKCI_FN int ckci_image_product(const ckci_conv *p, int tma, ckci_conv *image)
-{
-    const int back = p->op == CKCONV_BWD_DATA;
-    const ckci_tensor *read = &p->t[back ? CKCI_OUT : CKCI_IN], *written = &p->t[back ? CKCI_IN : CKCI_OUT],
-                      *w = &p->t[CKCI_WEI];
-    const int64_t red = back ? p->k : p->c, positions = p->input[0] * p->input[1] * p->input[2];
-    if (!CKCI_KEEP_BACK_HALF || p->op == CKCONV_BWD_WEIGHT || p->g != 1 || p->n < 1 || !ckci_pointwise(p) ||
-        written->len[2] < 16 || positions < 64 || positions % (tma ? 4 : 8) != 0 || red < 8 ||
-        read->stride[2] == 1 || written->stride[2] == 1) {
-        return 0;
-    }
-    *image = *p;
-    int fits = ckci_image_tensor(written, p, 1, &image->t[CKCI_IN]);
-    for (int i = 0; i < p->num_d; i++) {
-        fits = fits && ckci_image_tensor(&p->d[i], p, p->d[i].stride[5], &image->d[i]);
-    }
-    fits = fits && ckci_image_tensor(read, p, 1, &image->t[CKCI_WEI]);
-    ckci_tensor *b = &image->t[CKCI_WEI], *a = &image->t[CKCI_OUT];
-    b->len[1] = red;
-    b->len[5] = 1;
-    b->stride[1] = b->stride[5];
-    b->stride[5] = 0;
-    *a = *w;
-    const int64_t len[6] = {1, 1, red, 1, 1, written->len[2]};
-    const int64_t stride[6] = {0, 0, w->stride[back ? 1 : 2], 0, 0, w->stride[back ? 2 : 1]};
-    memcpy(a->len, len, sizeof len);
-    memcpy(a->stride, stride, sizeof stride);
-    image->op = CKCONV_BWD_DATA;
-    image->g = p->n;
-    image->n = 1;
-    image->k = red;
-    image->c = positions;
-    for (int i = 0; i < 3; i++) {
-        image->input[i] = image->output[i] = i == 2 ? written->len[2] : 1;
-        image->stride[i] = image->dilation[i] = 1;
-    }
-    const int64_t reach = ckci_saturating_add(ckci_saturating_mul(red, b->stride[1]), 512); /* of a tile */
-    return fits && (red % 8 == 0 || (tma && ckci_image_across(a, a->compute))) &&
-           ((tma && ckci_image_copied(b, a->compute)) ||
-            ckci_matrix_reads(b, "", a->compute, positions, NULL) == CKCONV_OK) &&
-           ckci_size(ckci_matrix_stored(a->compute)) == 2 && ckci_saturating_mul(reach, 2) <= INT32_MAX &&
-           ckci_gpu_takes(image, NULL) == CKCONV_OK;
-}
-
-CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *m, int across,
-                                      ckconv_error *err);
-
-/* fwd and bwd_data of p, or of a product for each image. */
-CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, const ckconv_device *device,
-                                            ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
-                                            unsigned char *ws, ckci_matrix *m, double *cost,
-                                            ckconv_error *err)
-{
-    CKCI_TRY(ckci_matrix_start(p, device, family, tile, m, err));
-    m->images = images;
-    m->copied = images && ckci_image_copied(&p->t[CKCI_WEI], m->type);
-    ckci_conv *c = &m->conv;
-    ckci_gpu_conv *k = &m->l.a.conv;
-    int back = p->op == CKCONV_BWD_DATA, which = back ? CKCI_OUT : CKCI_IN;
-    ckci_tensor *read = &c->t[which], *w = &c->t[CKCI_WEI];
-    const char *what = back ? "dout" : "in";
-    ckconv_dtype type = m->type;
-    int64_t before = back ? c->k : c->c, positions, beyond[3];
-    m->both = images && tile->form == CKCI_TILE_TMA && ckci_image_across(read, type);
-    if (!m->both) {
-        CKCI_TRY(ckci_matrix_data(m, which, what, device, limit, ws, err));
-    }
-    CKCI_TRY(ckci_gpu_takes(c, err));
-    int64_t red = back ? c->k : c->c;
-    ckci_image(c, &positions, beyond);
-    CKCI_TRY(ckci_matrix_reach(read, what, m->tile->rows / positions + 2, beyond, err));
-    int as_is = m->merge == 1 && red == before;
-    int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
-    const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
-    int one = taps == 1;
-    int32_t ranges;
-    CKCI_TRY(ckci_matrix_taps(c, &ranges, err));
-    int turns = ckci_matrix_turns(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
-        mma = family == CKCONV_FAMILY_MMA && (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns));
-    int may = back && size == 2 && as_is && (mma || turns),
-        across = may && (m->copied || ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK);
-    if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
-        ckci_tensor from = *w;
-        across = may && c->c % 8 == 0;
-        ckci_packed_weights(c, back && !across, type, NULL, w);
-        m->pack =
-            as_is && ckci_matrix_moves(m, &from, w) && (across || !back || one) ? CKCI_PACK_MOVE : CKCI_PACK;
-        if (m->pack == CKCI_PACK && across) {
-            across = 0;
-            ckci_packed_weights(c, 1, type, NULL, w);
-        }
-        int64_t bytes = ckci_saturating_mul(ckci_count(w), size);
-        CKCI_TRY(ckci_matrix_take(m, bytes, limit, ws, &w->p, err));
-        m->packing += m->pack == CKCI_PACK_MOVE ? ckci_move_cost(device, (double)bytes)
-                                                : ckci_pack_cost(device, (double)bytes);
-    }
-    int64_t weights = ckci_count(w) / (images ? p->g : 1); /* the images' own offset has 64 bits */
-    if (weights > INT32_MAX / 4) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "matrix tiles take 2^29 weights; here %lld",
-                         CKCI_LL(weights));
-    }
-    int64_t reach = ckci_saturating_mul(m->tile->columns, w->stride[back ? 2 : 1]);
-    reach = ckci_saturating_add(reach, ckci_saturating_mul(red, w->stride[back ? 1 : 2]));
-    for (int i = 3; i < 6; i++) {
-        reach = ckci_saturating_add(reach, ckci_saturating_mul(w->len[i], w->stride[i]));
-    }
-    if (ckci_saturating_mul(reach, size) > INT32_MAX) {
-        return ckci_fail(
-            err, CKCONV_ERR_UNSUPPORTED,
-            "matrix tiles take 2^31 bytes of weights for a block's columns; here they reach over more");
-    }
-    const int tma = tile->form == CKCI_TILE_TMA;
-    m->plane = tma && !images ? ckci_matrix_plane(c) : 0;
-    if (!m->plane) {
-        ckci_matrix_turned(m, device, limit, ws);
-    }
-    ckci_make_gpu_conv(c, k);
-    if (images) {
-        k->o.across = 1;
-        ckci_set_form(&k->o);
-    }
-    k->ranges = ranges;
-    ckci_set_kernel(&m->l, across ? tile->back : tile->kernel);
-    k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, m->tile->rows), 1);
-    k->tiles_n = (int32_t)ckci_ceil_div(k->columns, m->tile->columns);
-    k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
-    k->taps_inside = red * size % (family == CKCONV_FAMILY_MMA ? 128 : 64) == 0 || (across && one);
-    if (ckci_matrix_wide(device, tile->rows, tile->columns) && (!k->taps_inside || k->ranges)) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "this tile takes channels in multiples of 32 and filters of 31 taps (summed); here "
-                         "%lld channels",
-                         CKCI_LL(red));
-    }
-    CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
-    k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
-    const int64_t steps = ckci_ceil_div(ckci_tma_places(c, k), CKCI_TMA_BOX);
-    const double places = tma ? 64. * (double)steps : ckci_reduction(k, (double)red);
-    *cost = ckci_matrix_cost(device, m, m->l.grid, places);
-    ckci_matrix_parts(device, m, places, limit, ws, cost);
-    if (m->turns) {
-        k->tiles_m = (int32_t)ckci_ceil_div(k->rows, m->tile->rows / 2);
-        m->l.grid = (int64_t)k->tiles_m * k->tiles_n * k->g;
-    }
-    *cost += m->packing;
-    if (!tma && k->o.t.stride[2] != 1 && !m->adds && ckci_beside(&k->o)) {
-        *cost += ckci_single_cost(device, &k->o.t); /* as it is stored, so it is read */
-    }
-    if (!tma && ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && k->o.form == CKCI_FORM_LINEAR &&
-        ckci_multiplies(&k->o) && !CKCI_GROUP_FACTORS(tile->columns)) {
-        *cost += ckci_lines_cost(device, &k->o.t);
-    }
-    ckci_matrix_workers(device, m);
-    return tma ? ckci_matrix_tma(device, m, across, err) : CKCONV_OK;
-}
-
-/* fwd and bwd_data. Tiles of the TMA take 1x1 layers, channels first, in whichever way takes less time: as
-   products for each image, whose last tiles have few positions, or packed. */
-CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device *device,
-                                         ckconv_family family, const ckci_gpu_tile *tile, int64_t limit,
-                                         unsigned char *ws, ckci_matrix *m, double *cost, ckconv_error *err)
-{
-    const int tma = tile->form == CKCI_TILE_TMA;
-    ckci_conv image;
-    if ((!tma && tile->form != CKCI_TILE_HALF) || !ckci_image_product(p, tma, &image)) {
-        return ckci_matrix_gather_of(p, 0, device, family, tile, limit, ws, m, cost, err);
-    }
-    ckconv_status status = ckci_matrix_gather_of(&image, 1, device, family, tile, limit, ws, m, cost, err);
-    ckci_matrix packed;
-    double time;
-    if (tma &&
-        ckci_matrix_gather_of(p, 0, device, family, tile, limit, ws, &packed, &time, NULL) == CKCONV_OK &&
-        (status != CKCONV_OK || time < *cost)) {
-        *m = packed;
-        *cost = time;
-        status = CKCONV_OK;
-    }
-    return status;
 }

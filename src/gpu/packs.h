@@ -1,11 +1,11 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-packs
   The launches of a matrix plan: tensors that are packed or turned into workspace (those that the same kernel
-  turns in one launch), the product that >>gpu-matrix has planned, the sums of its parts, and what is turned
+  turns in one launch), the product that >>gpu-matrix-gather has planned, the sums of its parts, and what is turned
   after it because it cannot be written as it is wanted.
 */
 #pragma once
-#include "gpu/matrix.h"
+#include "gpu/matrix_gather.h"
 
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
 CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)

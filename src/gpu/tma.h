@@ -2,7 +2,7 @@
   >>gpu-tma
   Matrix tiles whose operands the tensor memory accelerator brings (sm_90, kernels/matrix/tma.h): whether it
   takes a convolution's tensors, and the boxes that it moves. One group, channels last, or products for each
-  image; bwd_data with strides of 1.
+  image.
 */
 #pragma once
 #include "gpu/matrix.h"
@@ -65,9 +65,10 @@ CKCI_FN int ckci_tma_pixels(const ckci_conv *c, ckci_gpu_box *b)
     int good = ckci_tma_base(t->p, t->len[2], b);
     for (int i = 0; i < axes; i++) {
         const int axis = 2 - i;
-        const int64_t count = back ? c->input[axis] : c->output[axis], step = back ? 1 : c->stride[axis];
-        const int64_t span = (c->filter[axis] - 1) * c->dilation[axis];
-        const int64_t low = back ? c->pad[axis] - span : -c->pad[axis];
+        const int64_t count = back ? ckci_ceil_div(c->input[axis], c->stride[axis]) : c->output[axis];
+        const int64_t step = back ? 1 : c->stride[axis];
+        int64_t span = (c->filter[axis] - 1) * c->dilation[axis], low = -c->pad[axis];
+        good = good && (!back || ckci_phase_reach(c, axis, &low, &span));
         const int64_t high = low + (count - 1) * step - (t->len[3 + axis] - 1);
         good = good && ckci_tma_dimension(t->len[3 + axis], t->stride[3 + axis], b) && step <= 8 &&
                span <= taps[axes - 1] && low >= -corners[axes - 1] && low <= corners[axes - 1] &&
@@ -194,7 +195,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         return CKCONV_OK;
     }
     memset((unsigned char *)t + sizeof *k, 0, sizeof *t - sizeof *k);
-    int good = (c->g == 1 || (m->images && across)) && k->phases == 1 && k->merge == 0 &&
+    int good = (c->g == 1 || (m->images && across)) && (k->phases == 1 || m->phased) && k->merge == 0 &&
                positions <= INT32_MAX / 2 && steps > 0 &&
                ckci_saturating_mul(steps, parts + 1) <= INT32_MAX && k->chain % CKCI_TMA_BOX == 0;
     if (weight) {
@@ -226,7 +227,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             good = good && ckci_tma_weights(&k->o.t, 2, &t->box[2]);
         } else if (m->plane) {
             ckci_tma_planes(k, m->plane, &t->box[2]);
-        } else {
+        } else if (!m->phased) {
             good = good && ckci_tma_written(k, positions, &t->box[2]);
         }
         residual = k->o.residual > 0;
@@ -247,7 +248,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
         return ckci_fail(
             err, CKCONV_ERR_UNSUPPORTED,
             "the TMA takes one group, channels last in multiples of 8 (or 1x1 layers, channels first, "
-            "positions in multiples of 8), positions at even distances, strides of 1 in bwd_data, and of "
+            "positions in multiples of 8), positions at even distances, and of "
             "epilogues numbers for each channel, a residual (not in odd planes) and bounds");
     }
     /* rows along the reduction, where operands lie across it */
@@ -286,14 +287,20 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->images = (int32_t)c->g;
     t->by_rows = ckci_make_divisor(k->tiles_m);
     t->tiles = k->tiles_m * k->tiles_n * t->images;
-    const int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1);
+    int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1), all = steps;
     t->whole = (int32_t)(m->shares ? ckci_tma_whole(device, t->tiles) : work);
+    if (m->phased) { /* tiles follow each other in all phases; none is taken whole */
+        ckci_make_phases(c, t->box[0].wide, &t->phases);
+        all = t->phases.at[t->phases.count];
+        units = ckci_min(units, t->tiles * all);
+        t->whole = 0;
+    }
     t->cluster = m->cluster > 1 ? m->cluster : 1;
     t->workers = (int32_t)(m->cluster > 1 ? work : m->shares ? units : ckci_min(work, units));
-    t->steps = (int32_t)steps;
-    t->by_steps = ckci_make_divisor(steps);
+    t->steps = (int32_t)all;
+    t->by_steps = ckci_make_divisor(all);
     if (m->shares) {
-        const int64_t left = (t->tiles - t->whole) * steps;
+        const int64_t left = (t->tiles - t->whole) * all;
         t->share = (int32_t)(left / t->workers);
         t->share_rest = (int32_t)(left % t->workers);
         t->slots = m->slots;

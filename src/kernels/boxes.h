@@ -25,6 +25,18 @@ CKCI_K_FN int32_t ckci_k_wave_number()
     return wave;
 }
 
+/* What another lane has; all lanes of a wave call it. */
+CKCI_K_FN int32_t ckci_k_of_lane(int32_t value, int32_t lane)
+{
+#if defined(CKCI_SIMULATOR)
+    return sim_shuffle(value, lane);
+#elif defined(__CUDA_ARCH__)
+    return __shfl_sync(0xffffffffu, value, lane);
+#else
+    return value + lane; /* host pass */
+#endif
+}
+
 /* One of a wave's lanes, always the same one; by this instruction, as compilers then know that a thread is
    alone: others that send or store boxes would each have them converted for its wave, which takes as long as
    to send several. */

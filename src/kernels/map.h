@@ -70,12 +70,19 @@ CKCI_K_FN ckci_k_axis ckci_k_phase(const ckci_gpu_dim &d, int32_t phase)
     return a;
 }
 
+/* The n-th phase: those with most taps first, so that they are not the last ones that blocks take. */
+CKCI_K_FN ckci_k_axis ckci_k_phase_in_turn(const ckci_gpu_dim &d, int32_t n)
+{
+    n += d.turn;
+    return ckci_k_phase(d, n - (n >= d.phases ? d.phases : 0));
+}
+
 CKCI_K_FN void ckci_k_find_axes(const ckci_gpu_dim dim[3], int32_t phase, ckci_k_axis axis[3])
 {
     int32_t zy = ckci_k_divide(phase, dim[2].by_phases), z = ckci_k_divide(zy, dim[1].by_phases);
-    axis[2] = ckci_k_phase(dim[2], phase - zy * dim[2].phases);
-    axis[1] = ckci_k_phase(dim[1], zy - z * dim[1].phases);
-    axis[0] = ckci_k_phase(dim[0], z);
+    axis[2] = ckci_k_phase_in_turn(dim[2], phase - zy * dim[2].phases);
+    axis[1] = ckci_k_phase_in_turn(dim[1], zy - z * dim[1].phases);
+    axis[0] = ckci_k_phase_in_turn(dim[0], z);
 }
 
 /* n, z, y, x */
@@ -110,9 +117,11 @@ CKCI_K_FN int64_t ckci_k_inside(const ckci_tensor &t, int32_t narrow, int32_t c,
 
 /* Which work block `block` takes. Blocks go to dies in turns, of which each has an L2 cache of its own:
    neighbours, which read the same rows or the same weights, belong on one. So a die's blocks take a stretch
-   of the work, one after the other, and every piece of work has one block. */
+   of the work of each phase, one after the other, and every piece of work has one block. */
 CKCI_K_FN int32_t ckci_k_in_order(const ckci_gpu_order &order, int32_t block)
 {
-    const int32_t turn = ckci_k_divide(block, order.by_dies), die = block - turn * (int32_t)order.by_dies.d;
-    return die * order.each + (die < order.rest ? die : order.rest) + turn;
+    const int32_t first = ckci_k_divide(block, order.by_phase) * (int32_t)order.by_phase.d;
+    const int32_t turn = ckci_k_divide(block - first, order.by_dies),
+                  die = block - first - turn * (int32_t)order.by_dies.d;
+    return first + die * order.each + (die < order.rest ? die : order.rest) + turn;
 }

@@ -689,7 +689,8 @@ CKCI_K_FN void ckci_k_matrix_gather_tile(const ckci_gpu_conv &p, int32_t work, L
    and its last steps load the next one's first ones, which arrive while the sums are written; these pass
    through tiles in LDS that nothing is on its way to. That is so where finish16 takes the epilogue and
    all tiles have as many steps, or three at least (p.stream); else tiles follow one another. Blocks take
-   every p.workers-th tile, not neighbours: what they all read at a time should lie close together. */
+   every p.workers-th tile, not neighbours: what they all read at a time should lie close together. Where
+   phases differ, whoever had the first tile, with most steps, gets the last one of the next p.workers. */
 template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
     const ckci_gpu_conv &p;
     L &m;
@@ -859,12 +860,15 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         const bool stream = sixteen && p.stream, skips = stream && p.phases > 1;
         bool loaded = false;
         int32_t work = (int32_t)blockIdx.x;
+        int32_t step = p.phases > 1 ? 2 * p.workers - 1 - 2 * work : p.workers;
         CKCI_K_UNROLL(1)
         while (work < p.work) {
-            int32_t next = work + p.workers;
+            int32_t next = work + step;
+            step = 2 * p.workers - step;
             CKCI_K_UNROLL(1)
             while (skips && next < p.work && no_rows(next)) {
-                next += p.workers;
+                next += step;
+                step = 2 * p.workers - step;
             }
             if (!loaded) {
                 __syncthreads();

@@ -10,11 +10,13 @@
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a
   tap, or 32 at two taps or 16 at four, where fewer of 64 would exist: to fill a box where no channels are
   takes twice as long as to bring some. Taps go first; GATHER reads weights along these channels, BACK
-  across them. Boxes without any column that exists are not sent for. bwd_weight: rows are output channels,
-  columns are 64s of input channels at a tap, and a step is 64 positions. Instructions have the tile's rows
-  as theirs, but where a tile has 64 columns, the channels: an instruction with as few columns would wait
-  for LDS. A residual's boxes of 64 x 64 come into LDS where the last stage would be: one of the waves that
-  send does nothing else, in the order in which groups store what they are added to.
+  across them, and takes bwd_data with strides, too: phases of a tile follow each other, each with the taps
+  that it has, and blocks share the steps of all. Boxes without any column that exists are not sent for.
+  bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is 64
+  positions. Instructions have the tile's rows as theirs, but where a tile has 64 columns, the channels: an
+  instruction with as few columns would wait for LDS. A residual's boxes of 64 x 64 come into LDS where the
+  last stage would be: one of the waves that send does nothing else, in the order in which groups store what
+  they are added to.
 
   1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
   channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
@@ -97,12 +99,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* ---- Waves that send. The first boxes are known before barriers have begun. */
-    template <int WHICH, int KIND_OF>
-    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
+    template <int WHICH, int KIND_OF, bool PHASED>
+    static CKCI_K_MEMBER void send_boxes(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
-        ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
+        ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF, PHASED> s(p, half);
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         ckci_k_tma_pieces piece(p);
@@ -128,6 +130,18 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 s.start(piece);
             }
         }
+    }
+
+    template <int WHICH, int KIND_OF>
+    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
+    {
+        if constexpr (KIND == CKCI_K_TMA_BACK && (WHICH == 1 || KIND_OF > CKCI_K_BOX_PIXELS)) {
+            if (p.phases.count) {
+                send_boxes<WHICH, KIND_OF, true>(p, m, half);
+                return;
+            }
+        }
+        send_boxes<WHICH, KIND_OF, false>(p, m, half);
     }
 
     /* A wave has the residual for itself: it waits for those that add it, operands do not. */
@@ -689,6 +703,47 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
+    /* Are rows positions of a phase, which lie apart? */
+    CKCI_K_MEMBER bool phased() const
+    {
+        return KIND == CKCI_K_TMA_BACK && p.phases.count > 0;
+    }
+
+    /* Where in what is written this lane's of a wave's 16 rows lies, 16 bytes apart; -1: nowhere. row: the
+       first of the group's 64. */
+    CKCI_K_MEMBER int32_t place_of(const ckci_k_tma_pieces &s, int32_t row) const
+    {
+        const ckci_gpu_dim *d = p.conv.dim;
+        const int64_t *stride = p.conv.o.t.stride;
+        const uint32_t origin = p.phases.origin[s.phase];
+        const int32_t e = thread_again();
+        row += e / 32 * 16 + e % 16;
+        const ckci_k_place q = ckci_k_decode(row, d[0].count[0], d[1].count[0], d[2].count[0]);
+        const int32_t x = q.x * d[2].write_step + (int32_t)(origin & 255),
+                      y = q.y * d[1].write_step + (int32_t)(origin >> 8 & 255),
+                      z = q.z * d[0].write_step + (int32_t)(origin >> 16 & 255);
+        const bool some = row < p.conv.rows && x < d[2].length && y < d[1].length && z < d[0].length;
+        return some ? q.n * (int32_t)(stride[1] / 8) + z * (int32_t)(stride[3] / 8) +
+                          y * (int32_t)(stride[4] / 8) + x * (int32_t)(stride[5] / 8)
+                    : -1;
+    }
+
+    /* What lies in a wave's 16 rows of the strip to their places: eight channels of four rows at a time. */
+    CKCI_K_MEMBER void finish_phase(int32_t place, const columns &b)
+    {
+        const int32_t e = thread_again(), chunk = e % 8, row = e % 32 / 8;
+        unsigned char *to = p.conv.o.t.p + CKCI_K_HALF * (b.first + 8 * chunk);
+        const unsigned char *from = m.strip[group][filled] + e / 32 * 2048;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const int32_t at = ckci_k_of_lane(place, 4 * i + row);
+            if (at >= 0 && 8 * chunk < b.count) {
+                *(ckci_k_uint4 *)(to + 16 * (int64_t)at) =
+                    *(const ckci_k_uint4 *)(from + ckci_k_spot<128>(4 * i + row, chunk));
+            }
+        }
+    }
+
     /* Planes: what lies in the strip, channels of 64 positions, to the images that have them (a product's
        own: `image`), by threads: a store is P positions, of which planes have a multiple. */
     template <int P, class V>
@@ -739,8 +794,21 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of a strip. */
-    CKCI_K_MEMBER void finish_box(const ckci_k_tma_pieces &s, int32_t i, int32_t j, const float *d)
+    /* A group's waves, before and after a strip is filled; of a phase each wave stores the rows that it has
+       itself. */
+    CKCI_K_MEMBER void meet() const
+    {
+        if (phased() && !TURNED) {
+            ckci_k_wave_barrier();
+        } else {
+            ckci_k_meet<128>(1 + group);
+        }
+    }
+
+    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of a strip. place: of a
+       phase's rows (place_of). */
+    CKCI_K_MEMBER void finish_box(const ckci_k_tma_pieces &s, int32_t i, int32_t j, const float *d,
+                                  int32_t place)
     {
         const ckci_gpu_target &o = p.conv.o;
         const columns b(p, column_of(s, j));
@@ -748,9 +816,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (b.count <= 0 || row >= p.conv.rows) {
             return;
         }
-        by_one([]() { ckci_k_boxes_read<STRIPS - 1>(); });
+        if (!phased()) {
+            by_one([]() { ckci_k_boxes_read<STRIPS - 1>(); });
+        }
         filled = STRIPS - 1 - filled;
-        ckci_k_meet<128>(1 + group);
+        meet();
         if (WEIGHT || o.form == CKCI_FORM_STORE) {
             round<0>(d, nullptr);
         } else {
@@ -758,10 +828,14 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                                                             : TURNED ? 0
                                                                      : j * CKCI_TMA_BOX)));
         }
-        ckci_k_proxy_fence();
-        ckci_k_meet<128>(1 + group);
+        if (!phased()) {
+            ckci_k_proxy_fence();
+        }
+        meet();
         if (planes() || (across() && p.box[2].rank == 0)) {
             finish_planes(row, s.image, b);
+        } else if (phased()) {
+            finish_phase(TURNED ? place_of(s, row) : place, b);
         } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
         } else {
@@ -775,11 +849,18 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     CKCI_K_MEMBER void finish(const ckci_k_tma_pieces &s)
     {
+        int32_t place[MI] = {};
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < MI; i++) {
+            if (phased() && !TURNED) {
+                place[i] = place_of(s, row_of(s, i, 0));
+            }
+        }
         CKCI_K_UNROLL(4)
         for (int j = 0; j < SLABS; j++) {
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
-                finish_box(s, i, j, sum[i] + j * 32);
+                finish_box(s, i, j, sum[i] + j * 32, place[i]);
             }
         }
     }
@@ -816,7 +897,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                     d[4 * j + 3] += ckci_k_float(v.w);
                 }
             }
-            finish_box(s, box / SLABS, box % SLABS, d);
+            finish_box(s, box / SLABS, box % SLABS, d, 0);
         }
         ckci_k_cluster_barrier(); /* nobody reads this block's any more */
     }

@@ -32,22 +32,34 @@ struct ckci_k_tma_pieces {
         past = first + p.share + (turned < p.share_rest ? 1 : 0);
     }
 
-    int32_t image, row, column; /* of tiles */
-    int32_t part, from, to;
-    int32_t past; /* of the share's steps: where the tile ends */
+    int32_t image, row, column;  /* of tiles */
+    int32_t part, from, to, all; /* steps: of the tile, or of its phase */
+    int32_t past;                /* of the share's steps: where the tile, or phase, ends */
+    int32_t phase;
 
     CKCI_K_MEMBER bool next()
     {
         int32_t tile;
-        part = 0;
+        part = phase = 0;
+        all = p.steps;
         if (at < end) {
             tile = ckci_k_divide(at, p.by_steps);
-            const int32_t first = tile * p.steps;
-            past = first + p.steps;
+            int32_t first = tile * p.steps;
+            tile += p.whole;
+            if (p.phases.count) {
+                while (at - first >= p.phases.at[phase + 1]) {
+                    phase++;
+                }
+                first += p.phases.at[phase];
+                all = p.phases.at[phase + 1] - p.phases.at[phase];
+            }
+            past = first + all;
             from = at - first;
             at = end < past ? end : past;
             to = at - first;
-            tile += p.whole;
+            if (p.phases.count && taps() == 0) {
+                from = to = all = 0;
+            }
         } else if (work < p.whole) {
             if (p.cluster > 1) { /* its blocks follow each other */
                 tile = ckci_k_divide(work, p.by_parts);
@@ -72,6 +84,12 @@ struct ckci_k_tma_pieces {
         return true;
     }
 
+    /* Of the phase. */
+    CKCI_K_MEMBER int32_t taps() const
+    {
+        return p.phases.first[phase + 1] - p.phases.first[phase];
+    }
+
     /* Has another block the tile's first steps, or its last? */
     CKCI_K_MEMBER bool late() const
     {
@@ -80,7 +98,7 @@ struct ckci_k_tma_pieces {
 
     CKCI_K_MEMBER bool early() const
     {
-        return p.share && to < p.steps;
+        return p.share && to < all;
     }
 };
 
@@ -205,8 +223,8 @@ template <class TILES> struct ckci_k_tma_residual {
    columns'. Nothing here depends on a wave's lane, so that compilers compute it once for all; KIND_OF: of its
    boxes. A step has few instructions: a tile's products would wait for many. Boxes of a step's taps, then of
    the next step's, go through the reduction one after the other: taps first, but layers after channels. What
-   is left of the last step has channels that there are not. */
-template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
+   is left of the last step has channels that there are not. PHASED: taps are a phase's, from a list. */
+template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_sender {
     enum {
         WEIGHT = TILES::WEIGHT,
         GATHER = TILES::GATHER,
@@ -228,6 +246,7 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     int32_t bytes; /* that the wave sends in a step */
     ckci_k_corner at;
     int32_t left, count;               /* boxes until the slower index goes on, of so many */
+    int32_t last;                      /* PHASED: behind the phase's taps in the list */
     int32_t fast[3], slow[3];          /* how much further place, x and y are else, and then */
     int32_t more[4], past[3], span[3]; /* WEIGHT: pixels that 64 positions are (x, y, z, image), that end
                                           an axis, and that it has */
@@ -235,8 +254,8 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
 
     CKCI_K_MEMBER ckci_k_tma_sender(const ckci_gpu_tma &args, int32_t which_half)
         : p(args), half(which_half), across(TILES::lies_across(args, WHICH)), boxes(0),
-          bytes(0), at{0, 0, 0, 0, 0, 0, 0, 0}, left(1),
-          count(1), fast{0, 0, 0}, slow{0, 0, 0}, more{0, 0, 0, 0}, past{0, 0, 0}, span{0, 0, 0}
+          bytes(0), at{0, 0, 0, 0, 0, 0, 0, 0}, left(1), count(1),
+          last(1), fast{0, 0, 0}, slow{0, 0, 0}, more{0, 0, 0, 0}, past{0, 0, 0}, span{0, 0, 0}
     {
         if constexpr (WEIGHT && PIXELS) {
             const ckci_gpu_box &b = p.box[WEIGHT];
@@ -354,8 +373,40 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
         if constexpr (WEIGHT) {
             at.place = WHICH ? 0 : s.row * TILES::rows(p);
             position(s.from * CKCI_TMA_BOX);
+        } else if constexpr (PHASED) {
+            go_phase(s, s.from * p.subs);
         } else {
             go(s, s.from * p.subs);
+        }
+    }
+
+    /* The same as go of a phase's boxes. */
+    CKCI_K_MEMBER void go_phase(const ckci_k_tma_pieces &s, int32_t one)
+    {
+        count = s.taps() ? s.taps() : 1;
+        const int32_t block = one / count, tap = one - block * count, place = block * TILES::wide(p);
+        left = count - tap;
+        last = p.phases.first[s.phase] + count;
+        if constexpr (WHICH == 0) {
+            position(s.row * TILES::rows(p));
+            at.place = place;
+        } else {
+            at.place = s.column * BN;
+            at.y = place;
+        }
+        take();
+    }
+
+    /* The tap that is `left` before the last one. */
+    CKCI_K_MEMBER void take()
+    {
+        const uint32_t tap = p.phases.tap[last - left];
+        if constexpr (WHICH == 0) {
+            at.tap_x = (int32_t)(tap & 255);
+            at.tap_y = (int32_t)(tap >> 8 & 255);
+            at.tap_z = (int32_t)(tap >> 16 & 255);
+        } else {
+            at.x = KIND_OF == 2 ? at.y : (int32_t)(tap >> 24);
         }
     }
 
@@ -410,6 +461,11 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     {
         const bool end = --left == 0;
         left = end ? count : left;
+        if constexpr (PHASED) {
+            (WHICH ? at.y : at.place) += end ? TILES::wide(p) : 0;
+            take();
+            return;
+        }
         at.place += end ? slow[0] : fast[0];
         if constexpr (WHICH == 0 && PIXELS) {
             const ckci_gpu_dim *d = p.conv.dim;
