@@ -19299,7 +19299,9 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-matrix-gather
-  fwd and bwd_data on matrix units: parts of a tile's steps, products for each image, and the plan of a tile.
+  fwd and bwd_data on matrix units: parts of a tile's steps where there are few positions, products for each
+  image where channels come first, and what a tile plans of a problem: what is packed or turned before it, in
+  which order weights are read, and what it costs.
 */
 /* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
    own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is
@@ -19578,8 +19580,8 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-packs
   The launches of a matrix plan: tensors that are packed or turned into workspace (those that the same kernel
-  turns in one launch), the product that >>gpu-matrix-gather has planned, the sums of its parts, and what is turned
-  after it because it cannot be written as it is wanted.
+  turns in one launch), the product that >>gpu-matrix-gather has planned, the sums of its parts, and what is
+  turned after it because it cannot be written as it is wanted.
 */
 /* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
 CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)

@@ -1,6 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-matrix-gather
-  fwd and bwd_data on matrix units: parts of a tile's steps, products for each image, and the plan of a tile.
+  fwd and bwd_data on matrix units: parts of a tile's steps where there are few positions, products for each
+  image where channels come first, and what a tile plans of a problem: what is packed or turned before it, in
+  which order weights are read, and what it costs.
 */
 #pragma once
 #include "gpu/matrix.h"

@@ -1,8 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-packs
   The launches of a matrix plan: tensors that are packed or turned into workspace (those that the same kernel
-  turns in one launch), the product that >>gpu-matrix-gather has planned, the sums of its parts, and what is turned
-  after it because it cannot be written as it is wanted.
+  turns in one launch), the product that >>gpu-matrix-gather has planned, the sums of its parts, and what is
+  turned after it because it cannot be written as it is wanted.
 */
 #pragma once
 #include "gpu/matrix_gather.h"
