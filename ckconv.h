@@ -18899,11 +18899,12 @@ CKCI_FN double ckci_matrix_waits(const ckconv_device *device, const ckci_matrix 
 
 /* Channels of a box of fwd and bwd_data: 64, or 32 where those that there are not would be an eighth of all
    or more. 16 if there are no others: more boxes of short rows take longer than what they save (H200). 64 of
-   all products for each image: they wait for memory, and narrow boxes of the same weights took longer. */
+   a single tap: two boxes would have what lies in one row, and the TMA takes as long for a row of either. */
 CKCI_FN int32_t ckci_tma_wide(const ckci_gpu_conv *k)
 {
     const int64_t red = k->red, all = ckci_ceil_div(red, 64) * 64, less = all - ckci_ceil_div(red, 32) * 32;
-    return k->o.across ? 64 : red <= 16 ? 16 : 8 * less >= all ? 32 : 64;
+    const int32_t taps = k->dim[0].filter * k->dim[1].filter * k->dim[2].filter;
+    return taps == 1 ? 64 : red <= 16 ? 16 : 8 * less >= all ? 32 : 64;
 }
 
 /* Places of the reduction, those with them. */
