@@ -3652,8 +3652,14 @@ typedef struct ckci_gpu_pack_data {
     int32_t along, log_c, tiles_c;    /* neighbouring threads read channels; channels of a block */
     int32_t terms, low, pitch;        /* written one after the other, see ckci_k_term; channels from a */
     int64_t term_step;                /* position to the next, from a term to the next */
+    int32_t rows;                     /* positions of a block where t's follow each other and are only padded;
+                                         by_x: eights of channels */
     ckci_divisor by_tiles_c, by_groups, by_x, by_y, by_z;
 } ckci_gpu_pack_data;
+
+/* Numbers of two bytes that a block of pack_data has in LDS, and those that it had better have where there are
+   more than eight positions. */
+enum { CKCI_PACK_ROOM = 4608, CKCI_PACK_BLOCK = 2304 };
 
 /* A first layer; arrays of two: y, x. a is the tensor that is read, b the weights. */
 typedef struct ckci_gpu_stem {
@@ -18540,6 +18546,19 @@ CKCI_FN double ckci_move_cost(const ckconv_device *device, double bytes)
     return ckci_cost_launch(device, 2500) + ckci_cost_bytes(device, 2 * bytes, 50);
 }
 
+/* Positions of a block of pack_data where all of t follow each other and channels are only padded, so that
+   whole lines are read; 0: they do not. */
+CKCI_FN int32_t ckci_data_rows(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
+{
+    int64_t pitch;
+    if (t->dtype != packed->dtype || ckci_size(t->dtype) != 2 || !t->plain || m->terms != 1 || m->pairs ||
+        t->len[0] != 1 || packed->len[0] != 1 || t->stride[2] != 1 || (uintptr_t)t->p % 16 != 0 ||
+        8 * t->len[2] > CKCI_PACK_ROOM || !ckci_even_positions(t, &pitch) || pitch != t->len[2]) {
+        return 0;
+    }
+    return (int32_t)ckci_max(CKCI_PACK_BLOCK / t->len[2] / 8 * 8, 8);
+}
+
 /* Does a kernel of transforms pack t? It converts nothing, and pads nothing. */
 CKCI_FN int ckci_matrix_moves(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
 {
@@ -18603,8 +18622,9 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has too many positions to be packed", what);
     }
     CKCI_TRY(ckci_matrix_take(m, bytes, limit, ws, &packed.p, err));
-    m->packing += ckci_matrix_moves(m, t, &packed) ? ckci_move_cost(device, (double)bytes)
-                                                   : ckci_pack_cost(device, (double)bytes);
+    m->packing += ckci_matrix_moves(m, t, &packed) || ckci_data_rows(m, t, &packed) > 0
+                      ? ckci_move_cost(device, (double)bytes)
+                      : ckci_pack_cost(device, (double)bytes);
     *t = packed;
     t->stride[0] *= t->len[0] > 1; /* images' products read one "group" again */
     return CKCONV_OK;
@@ -19465,6 +19485,8 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     ckci_image(c, &positions, beyond);
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile->rows / positions + 2, beyond, err));
     int as_is = m->merge == 1 && red == before;
+    /* the TMA has zeros where the weights' rows end, as the padded tensor has */
+    const int rows = as_is || (tile->form == CKCI_TILE_TMA && m->merge == 1 && m->terms == 1);
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
     const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
     int one = taps == 1;
@@ -19473,7 +19495,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     int turns = ckci_matrix_turns(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
         mma = family == CKCONV_FAMILY_MMA &&
               (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns) || m->phased);
-    int may = back && size == 2 && as_is && (mma || turns),
+    int may = back && size == 2 && rows && (mma || turns),
         across = may && (m->copied || ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK);
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         ckci_tensor from = *w;
@@ -19660,6 +19682,12 @@ CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int w
     k->by_x = ckci_make_divisor(to->len[5]);
     k->by_y = ckci_make_divisor(to->len[4]);
     k->by_z = ckci_make_divisor(to->len[3]);
+    k->rows = ckci_data_rows(m, &k->t, to);
+    if (k->rows > 0) {
+        k->by_x = ckci_make_divisor(k->padded / 8);
+        l->grid = ckci_ceil_div(k->positions, k->rows);
+        return;
+    }
     l->grid =
         ckci_saturating_mul(ckci_ceil_div(k->positions, 2048 >> k->log_c), (int64_t)k->tiles_c * k->groups);
 }

@@ -7735,11 +7735,48 @@ struct ckci_k_pack_turn {
    channels of a group; they pass through LDS, so that reads run along the tensor's own fastest dimension. */
 struct ckci_k_pack_data {
     struct lds {
-        float v[2304]; /* rows of channels, one apart */
+        alignas(16) float v[CKCI_PACK_ROOM / 2]; /* rows of channels, one apart */
     };
+
+    /* Positions that follow each other, of two bytes a channel: as many 16 bytes as they are, and eight channels
+       a thread from there. */
+    static CKCI_K_MEMBER void run_rows(const ckci_gpu_pack_data &p, lds &m)
+    {
+        uint16_t *half = (uint16_t *)m.v;
+        const int32_t row0 = (int32_t)blockIdx.x * p.rows, left = p.positions - row0;
+        const int32_t rows = left < p.rows ? left : p.rows, all = rows * p.channels, eights = p.padded / 8;
+        const unsigned char *from = p.t.p + CKCI_K_HALF * (int64_t)row0 * p.channels;
+        CKCI_K_UNROLL(2)
+        for (int32_t i = (int32_t)threadIdx.x; i < all / 8; i += 256) {
+            ((ckci_k_uint4 *)m.v)[i] = ((const ckci_k_uint4 *)from)[i];
+        }
+        if ((int32_t)threadIdx.x < all % 8) {
+            const int32_t i = all / 8 * 8 + (int32_t)threadIdx.x;
+            half[i] = ((const uint16_t *)from)[i];
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (int32_t e = (int32_t)threadIdx.x; e < rows * eights; e += 256) {
+            const int32_t row = ckci_k_divide(e, p.by_x), c = (e - row * eights) * 8;
+            uint32_t two[4];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                const uint16_t *v = half + row * p.channels + c + 2 * i;
+                const uint32_t low = c + 2 * i < p.channels ? v[0] : 0u,
+                               high = c + 2 * i + 1 < p.channels ? v[1] : 0u;
+                two[i] = low | high << 16;
+            }
+            const ckci_k_uint4 out = {two[0], two[1], two[2], two[3]};
+            *(ckci_k_uint4 *)(p.dst + CKCI_K_HALF * ((int64_t)(row0 + row) * p.pitch + c)) = out;
+        }
+    }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_pack_data &p, lds &m)
     {
+        if (p.rows > 0) {
+            run_rows(p, m);
+            return;
+        }
         const int wide = 1 << p.log_c, high = 2048 >> p.log_c, t = (int)threadIdx.x;
         int32_t rest = ckci_k_divide((int32_t)blockIdx.x, p.by_tiles_c);
         const int32_t first = ((int32_t)blockIdx.x - rest * p.tiles_c) << p.log_c;

@@ -549,8 +549,14 @@ typedef struct ckci_gpu_pack_data {
     int32_t along, log_c, tiles_c;    /* neighbouring threads read channels; channels of a block */
     int32_t terms, low, pitch;        /* written one after the other, see ckci_k_term; channels from a */
     int64_t term_step;                /* position to the next, from a term to the next */
+    int32_t rows;                     /* positions of a block where t's follow each other and are only padded;
+                                         by_x: eights of channels */
     ckci_divisor by_tiles_c, by_groups, by_x, by_y, by_z;
 } ckci_gpu_pack_data;
+
+/* Numbers of two bytes that a block of pack_data has in LDS, and those that it had better have where there are
+   more than eight positions. */
+enum { CKCI_PACK_ROOM = 4608, CKCI_PACK_BLOCK = 2304 };
 
 /* A first layer; arrays of two: y, x. a is the tensor that is read, b the weights. */
 typedef struct ckci_gpu_stem {

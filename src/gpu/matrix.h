@@ -239,6 +239,19 @@ CKCI_FN double ckci_move_cost(const ckconv_device *device, double bytes)
     return ckci_cost_launch(device, 2500) + ckci_cost_bytes(device, 2 * bytes, 50);
 }
 
+/* Positions of a block of pack_data where all of t follow each other and channels are only padded, so that
+   whole lines are read; 0: they do not. */
+CKCI_FN int32_t ckci_data_rows(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
+{
+    int64_t pitch;
+    if (t->dtype != packed->dtype || ckci_size(t->dtype) != 2 || !t->plain || m->terms != 1 || m->pairs ||
+        t->len[0] != 1 || packed->len[0] != 1 || t->stride[2] != 1 || (uintptr_t)t->p % 16 != 0 ||
+        8 * t->len[2] > CKCI_PACK_ROOM || !ckci_even_positions(t, &pitch) || pitch != t->len[2]) {
+        return 0;
+    }
+    return (int32_t)ckci_max(CKCI_PACK_BLOCK / t->len[2] / 8 * 8, 8);
+}
+
 /* Does a kernel of transforms pack t? It converts nothing, and pads nothing. */
 CKCI_FN int ckci_matrix_moves(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
 {
@@ -302,8 +315,9 @@ CKCI_FN ckconv_status ckci_matrix_data(ckci_matrix *m, int which, const char *wh
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "%s has too many positions to be packed", what);
     }
     CKCI_TRY(ckci_matrix_take(m, bytes, limit, ws, &packed.p, err));
-    m->packing += ckci_matrix_moves(m, t, &packed) ? ckci_move_cost(device, (double)bytes)
-                                                   : ckci_pack_cost(device, (double)bytes);
+    m->packing += ckci_matrix_moves(m, t, &packed) || ckci_data_rows(m, t, &packed) > 0
+                      ? ckci_move_cost(device, (double)bytes)
+                      : ckci_pack_cost(device, (double)bytes);
     *t = packed;
     t->stride[0] *= t->len[0] > 1; /* images' products read one "group" again */
     return CKCONV_OK;

@@ -168,6 +168,8 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     ckci_image(c, &positions, beyond);
     CKCI_TRY(ckci_matrix_reach(read, what, m->tile->rows / positions + 2, beyond, err));
     int as_is = m->merge == 1 && red == before;
+    /* the TMA has zeros where the weights' rows end, as the padded tensor has */
+    const int rows = as_is || (tile->form == CKCI_TILE_TMA && m->merge == 1 && m->terms == 1);
     int64_t size = (int64_t)ckci_size(ckci_matrix_stored(type));
     const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2];
     int one = taps == 1;
@@ -176,7 +178,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     int turns = ckci_matrix_turns(device, tile->rows, tile->columns) && red % 32 == 0 && !ranges,
         mma = family == CKCONV_FAMILY_MMA &&
               (one || red % 64 == 0 || CKCI_BACK_ANY(tile->columns) || m->phased);
-    int may = back && size == 2 && as_is && (mma || turns),
+    int may = back && size == 2 && rows && (mma || turns),
         across = may && (m->copied || ckci_matrix_reads(w, "wei", type, c->c, NULL) == CKCONV_OK);
     if (!across && (!as_is || w->stride[back ? 1 : 2] != 1 || ckci_matrix_reads(w, "wei", type, red, NULL))) {
         ckci_tensor from = *w;

@@ -83,6 +83,12 @@ CKCI_FN void ckci_make_pack_data(const ckci_conv *p, const ckci_matrix *m, int w
     k->by_x = ckci_make_divisor(to->len[5]);
     k->by_y = ckci_make_divisor(to->len[4]);
     k->by_z = ckci_make_divisor(to->len[3]);
+    k->rows = ckci_data_rows(m, &k->t, to);
+    if (k->rows > 0) {
+        k->by_x = ckci_make_divisor(k->padded / 8);
+        l->grid = ckci_ceil_div(k->positions, k->rows);
+        return;
+    }
     l->grid =
         ckci_saturating_mul(ckci_ceil_div(k->positions, 2048 >> k->log_c), (int64_t)k->tiles_c * k->groups);
 }
