@@ -7738,8 +7738,8 @@ struct ckci_k_pack_data {
         alignas(16) float v[CKCI_PACK_ROOM / 2]; /* rows of channels, one apart */
     };
 
-    /* Positions that follow each other, of two bytes a channel: as many 16 bytes as they are, and eight channels
-       a thread from there. */
+    /* Positions that follow each other, of two bytes a channel: as many 16 bytes as they are, and eight
+       channels a thread from there. */
     static CKCI_K_MEMBER void run_rows(const ckci_gpu_pack_data &p, lds &m)
     {
         uint16_t *half = (uint16_t *)m.v;

@@ -554,7 +554,7 @@ typedef struct ckci_gpu_pack_data {
     ckci_divisor by_tiles_c, by_groups, by_x, by_y, by_z;
 } ckci_gpu_pack_data;
 
-/* Numbers of two bytes that a block of pack_data has in LDS, and those that it had better have where there are
+/* Numbers of two bytes that a block of pack_data has in LDS, and those that it had better have where that is
    more than eight positions. */
 enum { CKCI_PACK_ROOM = 4608, CKCI_PACK_BLOCK = 2304 };
 
