@@ -10115,7 +10115,7 @@ template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
    of those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps
    adds what later ones have put into their slots, and stores it. Later steps are those of blocks with lower
    numbers, which began before, and do them first: none waits for one that waits. */
-struct ckci_k_tma_pieces {
+template <bool PHASED> struct ckci_k_tma_pieces {
     const ckci_gpu_tma &p;
     int32_t work, at, end; /* the next whole tile; steps of the share that are left */
 
@@ -10149,7 +10149,7 @@ struct ckci_k_tma_pieces {
             tile = ckci_k_divide(at, p.by_steps);
             int32_t first = tile * p.steps;
             tile += p.whole;
-            if (p.phases.count) {
+            if constexpr (PHASED) {
                 while (at - first >= p.phases.at[phase + 1]) {
                     phase++;
                 }
@@ -10160,7 +10160,7 @@ struct ckci_k_tma_pieces {
             from = at - first;
             at = end < past ? end : past;
             to = at - first;
-            if (p.phases.count && taps() == 0) {
+            if (PHASED && taps() == 0) {
                 from = to = all = 0;
             }
         } else if (work < p.whole) {
@@ -10210,6 +10210,7 @@ struct ckci_k_tma_pieces {
    not at 16 bytes. */
 template <class TILES> struct ckci_k_tma_residual {
     typedef typename TILES::columns columns;
+    typedef typename TILES::pieces pieces;
 
     const ckci_gpu_tma &p;
     typename TILES::lds &m;
@@ -10232,7 +10233,7 @@ template <class TILES> struct ckci_k_tma_residual {
     }
 
     /* Those of a piece; in turns, `group` has the tile. */
-    CKCI_K_MEMBER void send(const ckci_k_tma_pieces &s, int32_t group)
+    CKCI_K_MEMBER void send(const pieces &s, int32_t group)
     {
         CKCI_K_UNROLL(1)
         for (int32_t box = 0; box < TILES::MI * TILES::SLABS && !s.late(); box++) {
@@ -10255,7 +10256,7 @@ template <class TILES> struct ckci_k_tma_residual {
         say<0>();
     }
 
-    CKCI_K_MEMBER void bring(const ckci_k_tma_pieces &s, const columns &b, int32_t row, unsigned char *to,
+    CKCI_K_MEMBER void bring(const pieces &s, const columns &b, int32_t row, unsigned char *to,
                              uint64_t *come)
     {
         const int32_t image = p.plane ? ckci_k_divide(row, p.by_plane) : 0, past = (image + 1) * p.plane;
@@ -10284,8 +10285,7 @@ template <class TILES> struct ckci_k_tma_residual {
     /* Channels of 64 positions, four at a time, of which planes have a multiple; zeros where there are none.
        Rows are positions, or, of products for each image, channels. A lane has four positions of every other
        channel. */
-    CKCI_K_MEMBER void copy(const ckci_k_tma_pieces &s, const columns &b, int32_t row,
-                            unsigned char *to) const
+    CKCI_K_MEMBER void copy(const pieces &s, const columns &b, int32_t row, unsigned char *to) const
     {
         enum { P = 4, EACH = CKCI_TMA_BOX / P, ROWS = 32 / EACH };
         const ckci_gpu_box &o = p.box[3];
@@ -10327,8 +10327,10 @@ template <class TILES> struct ckci_k_tma_residual {
    boxes. A step has few instructions: a tile's products would wait for many. Boxes of a step's taps, then of
    the next step's, go through the reduction one after the other: taps first, but layers after channels. What
    is left of the last step has channels that there are not. PHASED: taps are a phase's, from a list. */
-template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_sender {
+template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
+    typedef typename TILES::pieces pieces;
     enum {
+        PHASED = TILES::PHASED,
         WEIGHT = TILES::WEIGHT,
         GATHER = TILES::GATHER,
         BN = TILES::WIDTH,
@@ -10387,7 +10389,7 @@ template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_se
     }
 
     /* Of the tile's boxes those that have columns (or rows, where they lie across). */
-    CKCI_K_MEMBER void count_boxes(const ckci_k_tma_pieces &s)
+    CKCI_K_MEMBER void count_boxes(const pieces &s)
     {
         int32_t exist = p.conv.columns - s.column * BN, most = TILES::BOXES_B;
         if (WHICH == 0) {
@@ -10462,7 +10464,7 @@ template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_se
     }
 
     /* The first step of a piece of a tile. */
-    CKCI_K_MEMBER void start(const ckci_k_tma_pieces &s)
+    CKCI_K_MEMBER void start(const pieces &s)
     {
         count_boxes(s);
         if constexpr (TAPPED) {
@@ -10484,7 +10486,7 @@ template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_se
     }
 
     /* The same as go of a phase's boxes. */
-    CKCI_K_MEMBER void go_phase(const ckci_k_tma_pieces &s, int32_t one)
+    CKCI_K_MEMBER void go_phase(const pieces &s, int32_t one)
     {
         count = s.taps() ? s.taps() : 1;
         const int32_t block = one / count, tap = one - block * count, place = block * TILES::wide(p);
@@ -10515,7 +10517,7 @@ template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_se
 
     /* Where box `one` of a tile begins, and how to go on. bwd_data has taps in the opposite
        order. */
-    CKCI_K_MEMBER void go(const ckci_k_tma_pieces &s, int32_t one)
+    CKCI_K_MEMBER void go(const pieces &s, int32_t one)
     {
         int32_t block = ckci_k_divide(one, p.by_all_taps), tap = one - block * p.taps;
         if (layers(p)) {
@@ -10644,6 +10646,7 @@ template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_se
    of 64 channels as the TMA leaves a box of them, four positions at a time. Each of two waves has half of
    the channels; that a step's have come they say LATE steps later. */
 template <class TILES> struct ckci_k_tma_copier {
+    typedef typename TILES::pieces pieces;
     enum { LATE = 2, P = 4, EACH = CKCI_TMA_BOX / P, ROWS = 32 / EACH, BN = TILES::WIDTH };
 
     const ckci_gpu_tma &p;
@@ -10672,7 +10675,7 @@ template <class TILES> struct ckci_k_tma_copier {
         }
     }
 
-    CKCI_K_MEMBER void copy(const ckci_k_tma_pieces &s, int32_t step, unsigned char *to) const
+    CKCI_K_MEMBER void copy(const pieces &s, int32_t step, unsigned char *to) const
     {
         const ckci_gpu_box &b = p.box[1];
         const int32_t channel = step * CKCI_TMA_BOX + row, column = s.column * BN + first;
@@ -10718,7 +10721,7 @@ template <class TILES> struct ckci_k_tma_copier {
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a
   tap, or 32 at two taps or 16 at four, where fewer of 64 would exist: to fill a box where no channels are
   takes twice as long as to bring some. Taps go first; GATHER reads weights along these channels, BACK
-  across them, and takes bwd_data with strides, too: phases of a tile follow each other, each with the taps
+  across them. PHASE is BACK for bwd_data with strides: phases of a tile follow each other, each with the taps
   that it has, and blocks share the steps of all. Boxes without any column that exists are not sent for.
   bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is 64
   positions. Instructions have the tile's rows as theirs, but where a tile has 64 columns, the channels: an
@@ -10731,13 +10734,14 @@ template <class TILES> struct ckci_k_tma_copier {
   lies across the reduction as well. bwd_weight is one product, summed over images, that GATHER takes: its
   taps are images, and 64 places of the reduction are positions of one of them (ckci_image_weights).
 */
-enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
+enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_PHASE, CKCI_K_TMA_WEIGHT };
 
 #if defined(CKCI_K_WGMMA)
 template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     enum {
         WEIGHT = KIND == CKCI_K_TMA_WEIGHT,
         GATHER = KIND == CKCI_K_TMA_GATHER,
+        PHASED = KIND == CKCI_K_TMA_PHASE,
         WIDTH = BN,
         ACROSS_A = WEIGHT, /* rows of an operand in LDS are places of the reduction */
         ACROSS_B = KIND != CKCI_K_TMA_GATHER,
@@ -10758,6 +10762,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         EACH = CKCI_TMA_FACTORS(BN) ? 2 : 1, /* what is added to its sums; what they are multiplied with */
         VECTOR = WEIGHT ? 8 * BM : 2 * EACH * ADDED
     };
+    typedef ckci_k_tma_pieces<PHASED> pieces;
     static_assert(BM % (APART ? 64 : 128) == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
                   "boxes of 256 rows at most");
 
@@ -10803,15 +10808,15 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* ---- Waves that send. The first boxes are known before barriers have begun. */
-    template <int WHICH, int KIND_OF, bool PHASED>
-    static CKCI_K_MEMBER void send_boxes(const ckci_gpu_tma &p, lds &m, int32_t half)
+    template <int WHICH, int KIND_OF>
+    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
-        ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF, PHASED> s(p, half);
+        ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
-        ckci_k_tma_pieces piece(p);
+        pieces piece(p);
         bool some = piece.next();
         if (some) {
             s.start(piece);
@@ -10836,23 +10841,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    template <int WHICH, int KIND_OF>
-    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
-    {
-        if constexpr (KIND == CKCI_K_TMA_BACK && (WHICH == 1 || KIND_OF > CKCI_K_BOX_PIXELS)) {
-            if (p.phases.count) {
-                send_boxes<WHICH, KIND_OF, true>(p, m, half);
-                return;
-            }
-        }
-        send_boxes<WHICH, KIND_OF, false>(p, m, half);
-    }
-
     /* A wave has the residual for itself: it waits for those that add it, operands do not. */
     static CKCI_K_MEMBER void send_residual(const ckci_gpu_tma &p, lds &m)
     {
         ckci_k_tma_residual<ckci_k_tma_tiles> residual(p, m);
-        ckci_k_tma_pieces piece(p);
+        pieces piece(p);
         int32_t group = 0;
         residual.begin();
         __syncthreads();
@@ -10873,7 +10866,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         uint64_t *late[copier::LATE] = {nullptr, nullptr}; /* steps that have yet to come */
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
-        ckci_k_tma_pieces piece(p);
+        pieces piece(p);
         __syncthreads();
         ckci_k_await_last();
         CKCI_K_UNROLL(1)
@@ -10912,7 +10905,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 return;
             }
         }
-        if constexpr (WHICH && !WEIGHT) {
+        if constexpr (WHICH && !WEIGHT && !PHASED) {
             if (half && p.residual) {
                 send_residual(p, m);
                 return;
@@ -11146,7 +11139,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* What D tensors of one number a channel make of a group's columns, or rows, to LDS. */
-    CKCI_K_MEMBER void prepare(const ckci_k_tma_pieces &s)
+    CKCI_K_MEMBER void prepare(const pieces &s)
     {
         if constexpr (!WEIGHT) {
             const ckci_gpu_target &o = p.conv.o;
@@ -11204,28 +11197,28 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     /* Where the j-th 64 columns (TURNED: rows) and i-th 64 rows of a part of a tile are, among rows and 64s
        of columns; of the group's own. */
-    static CKCI_K_MEMBER int32_t row_at(const ckci_k_tma_pieces &s, int32_t part, int32_t i, int32_t j)
+    static CKCI_K_MEMBER int32_t row_at(const pieces &s, int32_t part, int32_t i, int32_t j)
     {
         return s.row * rows(s.p) + (TURNED ? part * SLABS + j : APART ? 0 : part * MI + i) * 64;
     }
 
-    static CKCI_K_MEMBER int32_t column_at(const ckci_k_tma_pieces &s, int32_t part, int32_t j)
+    static CKCI_K_MEMBER int32_t column_at(const pieces &s, int32_t part, int32_t j)
     {
         return s.column * SLABS_B + (TURNED ? 0 : APART ? part * SLABS + j : j);
     }
 
-    CKCI_K_MEMBER int32_t row_of(const ckci_k_tma_pieces &s, int32_t i, int32_t j) const
+    CKCI_K_MEMBER int32_t row_of(const pieces &s, int32_t i, int32_t j) const
     {
         return row_at(s, part, i, j);
     }
 
-    CKCI_K_MEMBER int32_t column_of(const ckci_k_tma_pieces &s, int32_t j) const
+    CKCI_K_MEMBER int32_t column_of(const pieces &s, int32_t j) const
     {
         return column_at(s, part, j);
     }
 
     /* Where the TMA has a box of what is written. */
-    static CKCI_K_MEMBER ckci_k_corner corner_of(const ckci_k_tma_pieces &s, const columns &b, int32_t row)
+    static CKCI_K_MEMBER ckci_k_corner corner_of(const pieces &s, const columns &b, int32_t row)
     {
         const int32_t second = WEIGHT && s.p.taps > 1                      ? b.tap
                                : KIND == CKCI_K_TMA_BACK && s.p.images > 1 ? s.image
@@ -11248,7 +11241,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* Sums as f32 to [part][image][row][column]; more: added to what is there. Four lanes fill a sector. */
-    CKCI_K_MEMBER void finish_parts(const ckci_k_tma_pieces &s, bool more)
+    CKCI_K_MEMBER void finish_parts(const pieces &s, bool more)
     {
         const ckci_gpu_conv &c = p.conv;
         const int32_t thread = thread_again();
@@ -11285,7 +11278,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     /* Are rows of strips channels of planes, and not positions? */
     CKCI_K_MEMBER bool planes() const
     {
-        return !WEIGHT && p.plane > 0;
+        return !WEIGHT && !PHASED && p.plane > 0;
     }
 
     /* factor * sum + shift of numbers x whose instruction's columns, or rows, `vector` has from `more` on: a
@@ -11407,15 +11400,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* Are rows positions of a phase, which lie apart? */
-    CKCI_K_MEMBER bool phased() const
-    {
-        return KIND == CKCI_K_TMA_BACK && p.phases.count > 0;
-    }
-
     /* Where in what is written this lane's of a wave's 16 rows lies, 16 bytes apart; -1: nowhere. row: the
        first of the group's 64. */
-    CKCI_K_MEMBER int32_t place_of(const ckci_k_tma_pieces &s, int32_t row) const
+    CKCI_K_MEMBER int32_t place_of(const pieces &s, int32_t row) const
     {
         const ckci_gpu_dim *d = p.conv.dim;
         const int64_t *stride = p.conv.o.t.stride;
@@ -11430,22 +11417,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return some ? q.n * (int32_t)(stride[1] / 8) + z * (int32_t)(stride[3] / 8) +
                           y * (int32_t)(stride[4] / 8) + x * (int32_t)(stride[5] / 8)
                     : -1;
-    }
-
-    /* What lies in a wave's 16 rows of the strip to their places: eight channels of four rows at a time. */
-    CKCI_K_MEMBER void finish_phase(int32_t place, const columns &b)
-    {
-        const int32_t e = thread_again(), chunk = e % 8, row = e % 32 / 8;
-        unsigned char *to = p.conv.o.t.p + CKCI_K_HALF * (b.first + 8 * chunk);
-        const unsigned char *from = m.strip[group][filled] + e / 32 * 2048;
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
-            const int32_t at = ckci_k_of_lane(place, 4 * i + row);
-            if (at >= 0 && 8 * chunk < b.count) {
-                *(ckci_k_uint4 *)(to + 16 * (int64_t)at) =
-                    *(const ckci_k_uint4 *)(from + ckci_k_spot<128>(4 * i + row, chunk));
-            }
-        }
     }
 
     /* Planes: what lies in the strip, channels of 64 positions, to the images that have them (a product's
@@ -11498,21 +11469,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* A group's waves, before and after a strip is filled; of a phase each wave stores the rows that it has
-       itself. */
-    CKCI_K_MEMBER void meet() const
-    {
-        if (phased() && !TURNED) {
-            ckci_k_wave_barrier();
-        } else {
-            ckci_k_meet<128>(1 + group);
-        }
-    }
-
-    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of a strip. place: of a
-       phase's rows (place_of). */
-    CKCI_K_MEMBER void finish_box(const ckci_k_tma_pieces &s, int32_t i, int32_t j, const float *d,
-                                  int32_t place)
+    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of a strip. */
+    CKCI_K_MEMBER void finish_box(const pieces &s, int32_t i, int32_t j, const float *d)
     {
         const ckci_gpu_target &o = p.conv.o;
         const columns b(p, column_of(s, j));
@@ -11520,11 +11478,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (b.count <= 0 || row >= p.conv.rows) {
             return;
         }
-        if (!phased()) {
-            by_one([]() { ckci_k_boxes_read<STRIPS - 1>(); });
-        }
+        by_one([]() { ckci_k_boxes_read<STRIPS - 1>(); });
         filled = STRIPS - 1 - filled;
-        meet();
+        ckci_k_meet<128>(1 + group);
         if (WEIGHT || o.form == CKCI_FORM_STORE) {
             round<0>(d, nullptr);
         } else {
@@ -11532,14 +11488,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                                                             : TURNED ? 0
                                                                      : j * CKCI_TMA_BOX)));
         }
-        if (!phased()) {
-            ckci_k_proxy_fence();
-        }
-        meet();
+        ckci_k_proxy_fence();
+        ckci_k_meet<128>(1 + group);
         if (planes() || (across() && p.box[2].rank == 0)) {
             finish_planes(row, s.image, b);
-        } else if (phased()) {
-            finish_phase(TURNED ? place_of(s, row) : place, b);
         } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
         } else {
@@ -11551,27 +11503,63 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    CKCI_K_MEMBER void finish(const ckci_k_tma_pieces &s)
+    CKCI_K_MEMBER void finish(const pieces &s)
     {
-        int32_t place[MI] = {};
-        CKCI_K_UNROLL(2)
-        for (int i = 0; i < MI; i++) {
-            if (phased() && !TURNED) {
-                place[i] = place_of(s, row_of(s, i, 0));
-            }
-        }
         CKCI_K_UNROLL(4)
         for (int j = 0; j < SLABS; j++) {
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
-                finish_box(s, i, j, sum[i] + j * 32, place[i]);
+                finish_box(s, i, j, sum[i] + j * 32);
             }
+        }
+    }
+
+    /* Sums of a phase, whose positions lie apart: each wave stores the rows that it has in a strip, 16 of them,
+       eight channels of four at a time. (TURNED: all waves have some of each row.) */
+    CKCI_K_MEMBER void finish_phase(const pieces &s)
+    {
+        const int32_t e = thread_again(), chunk = e % 8, first = e % 32 / 8;
+        int32_t place[MI] = {};
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < MI && !TURNED; i++) {
+            place[i] = place_of(s, row_of(s, i, 0));
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < SLABS; j++) {
+            const columns b(p, column_of(s, j));
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < MI && b.count > 0; i++) {
+                filled = STRIPS - 1 - filled;
+                meet_rows();
+                round<0>(sum[i] + j * 32, nullptr);
+                meet_rows();
+                const int32_t own = TURNED ? place_of(s, row_of(s, i, j)) : place[i];
+                unsigned char *to = p.conv.o.t.p + CKCI_K_HALF * (b.first + 8 * chunk);
+                const unsigned char *from = m.strip[group][filled] + e / 32 * 2048;
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < 4; k++) {
+                    const int32_t row = 4 * k + first, at = ckci_k_of_lane(own, row);
+                    if (at >= 0 && 8 * chunk < b.count) {
+                        *(ckci_k_uint4 *)(to + 16 * (int64_t)at) =
+                            *(const ckci_k_uint4 *)(from + ckci_k_spot<128>(row, chunk));
+                    }
+                }
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void meet_rows() const
+    {
+        if (TURNED) {
+            ckci_k_meet<128>(1 + group);
+        } else {
+            ckci_k_wave_barrier();
         }
     }
 
     /* The same of a cluster's blocks: each leaves its sums where its stages were, and adds those of all, in
        their order, for some of the boxes. */
-    CKCI_K_MEMBER void finish_cluster(const ckci_k_tma_pieces &s)
+    CKCI_K_MEMBER void finish_cluster(const pieces &s)
     {
         ckci_k_uint4 *own = (ckci_k_uint4 *)m.stages + group * 128 + thread_again();
         ckci_k_meet<256>(3);
@@ -11601,13 +11589,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                     d[4 * j + 3] += ckci_k_float(v.w);
                 }
             }
-            finish_box(s, box / SLABS, box % SLABS, d, 0);
+            finish_box(s, box / SLABS, box % SLABS, d);
         }
         ckci_k_cluster_barrier(); /* nobody reads this block's any more */
     }
 
     /* Sums of rows of dout to their part; from there, if it is the only one, to dbias. */
-    CKCI_K_MEMBER void finish_rows(const ckci_k_tma_pieces &s, bool more, bool last)
+    CKCI_K_MEMBER void finish_rows(const pieces &s, bool more, bool last)
     {
         const ckci_gpu_conv &c = p.conv;
         const int32_t wave = (int32_t)threadIdx.x / 32, r = (int32_t)threadIdx.x;
@@ -11671,7 +11659,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* And from the slots of those that have the tile's later steps, in their order. */
-    CKCI_K_MEMBER void add_apart(const ckci_k_tma_pieces &s)
+    CKCI_K_MEMBER void add_apart(const pieces &s)
     {
         int32_t block = (int32_t)blockIdx.x, past = s.end;
         CKCI_K_UNROLL(1)
@@ -11709,7 +11697,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     template <class T, bool PARTS> CKCI_K_MEMBER void multiply_all()
     {
         const int32_t chain = WEIGHT ? p.conv.chain / CKCI_TMA_BOX : 0;
-        ckci_k_tma_pieces s(p);
+        pieces s(p);
         int32_t next = 0;
         CKCI_K_UNROLL(1)
         while (s.next()) {
@@ -11734,7 +11722,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 if (s.early()) {
                     add_apart(s);
                 }
-                if (p.cluster > 1) {
+                if constexpr (PHASED) {
+                    finish_phase(s);
+                } else if (p.cluster > 1) {
                     finish_cluster(s);
                 } else if (!TURNED && p.conv.o.partial) {
                     finish_parts(s, from > s.from);

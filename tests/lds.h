@@ -75,6 +75,8 @@ static const lds_row lds_rows[] = {
     {"matrix_tma_back_128x128", {232448, 4, 4, 4, 4}},
     {"matrix_tma_gather_256x64", {232448, 4, 4, 4, 4}},
     {"matrix_tma_back_256x64", {232448, 4, 4, 4, 4}},
+    {"matrix_tma_phase_128x128", {232448, 4, 4, 4, 4}},
+    {"matrix_tma_phase_256x64", {232448, 4, 4, 4, 4}},
     {"matrix_tma_weight_128x256", {232448, 4, 4, 4, 4}},
     {"matrix_tma_weight_128x128", {232448, 4, 4, 4, 4}},
     {"matrix_tma_weight_64x256", {232448, 4, 4, 4, 4}},

@@ -374,8 +374,8 @@ static void test_strides(void)
         int residual;
         const char *kernel;
     } rows[] = {
-        {"sm_90", 4, 1280, 3, 16, 2, 0, "matrix_tma_back_128x128"},
-        {"sm_90", 8, 512, 5, 14, 3, 0, "matrix_tma_back_128x128"},
+        {"sm_90", 4, 1280, 3, 16, 2, 0, "matrix_tma_phase_128x128"},
+        {"sm_90", 8, 512, 5, 14, 3, 0, "matrix_tma_phase_"},
         {"sm_90", 4, 1280, 3, 16, 2, 1, "matrix_back_"},
         {"sm_90", 64, 256, 3, 56, 2, 0, "matrix_back_256x128"},
         {"sm_80", 4, 1280, 3, 16, 2, 0, "matrix_back_"},

@@ -868,6 +868,8 @@ static void test_kernels(void)
     static const char *const rows[] = {
         "sm_90 gpu_mma_fwd_tma_128x128 1 4 64 128 1 14 1 2 fwd f16 first matrix_tma_back_128x128",
         "sm_90 gpu_mma_fwd_tma_128x128 1 4 64 128 1 15 1 2 fwd f16 first matrix_tma_gather_128x128",
+        "sm_90 gpu_mma_bwd_data_tma_128x128 1 4 64 128 3 14 2 2 bwd_data f16 last matrix_tma_phase_128x128",
+        "sm_90 gpu_mma_bwd_data_tma_256x64 1 4 64 64 3 14 2 2 bwd_data f16 last matrix_tma_phase_256x64",
         "gfx942 gpu_mfma_fwd_near 8 2 16 16 3 14 1 2 fwd f16 last matrix_near_down_16",
         "gfx942 gpu_mfma_bwd_data_near 8 2 32 32 3 14 1 2 bwd_data f16 last matrix_near_down_32",
         "gfx942 gpu_mfma_fwd_near 8 2 16 16 3 14 2 2 fwd f16 last matrix_near_16",

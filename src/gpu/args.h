@@ -394,7 +394,7 @@ typedef struct ckci_gpu_tma {
        is written (rank 0: by threads; stride[1]: from row to row; of planes, and of products for each image:
        strides of images and channels, rows: positions of a store), the residual, which lies as that does */
     ckci_gpu_box box[4];
-    ckci_gpu_phases phases; /* BACK */
+    ckci_gpu_phases phases; /* PHASE */
 #if defined(__CUDACC__) && !defined(__HIP__) && !defined(CKCI_SIMULATOR)
     alignas(64) uint64_t map[4][16];
 #endif

@@ -795,19 +795,33 @@ CKCI_FN double ckci_tma_phases_cost(const ckconv_device *device, const ckci_matr
            (1 + others) * m->tile->rows * m->tile->columns * .063 * rates.bytes;
 }
 
+/* A tile's kernel for phases; -1: it has none. */
+CKCI_FN int32_t ckci_tma_phase_kernel(const ckci_gpu_tile *t)
+{
+#define CKCI_ROW(X, ROWS, COLUMNS, PART)                                                                     \
+    if (t->rows == ROWS && t->columns == COLUMNS) {                                                          \
+        return CKCI_KERNEL_matrix_tma_phase_##ROWS##x##COLUMNS;                                              \
+    }
+    CKCI_TMA_PHASE_TILES(CKCI_ROW, 0)
+#undef CKCI_ROW
+    return -1;
+}
+
 /* If the TMA can, and slots have room. */
 CKCI_FN ckconv_status ckci_tma_take_phases(const ckconv_device *device, ckci_matrix *m, int across,
                                            int64_t limit, unsigned char *ws, double *cost, ckconv_error *err)
 {
     const ckci_gpu_conv *k = &m->l.a.conv;
     ckci_gpu_phases p;
-    if (!across || !k->o_vec || k->o.residual > 0 || !ckci_tma_epilogue(m, 0) ||
+    const int32_t kernel = ckci_tma_phase_kernel(m->tile);
+    if (kernel < 0 || !across || !k->o_vec || k->o.form != CKCI_FORM_STORE || !ckci_tma_epilogue(m, 0) ||
         !ckci_make_phases(&m->conv, ckci_tma_wide(k), &p) || ckci_span(&k->o.t) / 16 > INT32_MAX ||
         ckci_saturating_mul((int64_t)k->tiles_m * k->tiles_n, p.at[p.count]) > INT32_MAX) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "of bwd_data with strides the TMA takes 16 phases, 64 taps, channels last in "
-                         "multiples of 8 on both sides, and no residual");
+                         "of bwd_data with strides tiles of the TMA of 128 x 128 and 256 x 64 take 16 "
+                         "phases, 64 taps, channels last in multiples of 8 on both sides, and no epilogue");
     }
+    ckci_set_kernel(&m->l, kernel);
     m->shares = 1;
     *cost = ckci_tma_phases_cost(device, m, &p);
     return ckci_matrix_take(

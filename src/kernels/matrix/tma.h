@@ -10,7 +10,7 @@
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a
   tap, or 32 at two taps or 16 at four, where fewer of 64 would exist: to fill a box where no channels are
   takes twice as long as to bring some. Taps go first; GATHER reads weights along these channels, BACK
-  across them, and takes bwd_data with strides, too: phases of a tile follow each other, each with the taps
+  across them. PHASE is BACK for bwd_data with strides: phases of a tile follow each other, each with the taps
   that it has, and blocks share the steps of all. Boxes without any column that exists are not sent for.
   bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is 64
   positions. Instructions have the tile's rows as theirs, but where a tile has 64 columns, the channels: an
@@ -27,13 +27,14 @@
 #include "kernels/matrix/tma_send.h"
 #include "kernels/matrix/weight.h"
 
-enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_WEIGHT };
+enum { CKCI_K_TMA_GATHER, CKCI_K_TMA_BACK, CKCI_K_TMA_PHASE, CKCI_K_TMA_WEIGHT };
 
 #if defined(CKCI_K_WGMMA)
 template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     enum {
         WEIGHT = KIND == CKCI_K_TMA_WEIGHT,
         GATHER = KIND == CKCI_K_TMA_GATHER,
+        PHASED = KIND == CKCI_K_TMA_PHASE,
         WIDTH = BN,
         ACROSS_A = WEIGHT, /* rows of an operand in LDS are places of the reduction */
         ACROSS_B = KIND != CKCI_K_TMA_GATHER,
@@ -54,6 +55,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         EACH = CKCI_TMA_FACTORS(BN) ? 2 : 1, /* what is added to its sums; what they are multiplied with */
         VECTOR = WEIGHT ? 8 * BM : 2 * EACH * ADDED
     };
+    typedef ckci_k_tma_pieces<PHASED> pieces;
     static_assert(BM % (APART ? 64 : 128) == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
                   "boxes of 256 rows at most");
 
@@ -99,15 +101,15 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* ---- Waves that send. The first boxes are known before barriers have begun. */
-    template <int WHICH, int KIND_OF, bool PHASED>
-    static CKCI_K_MEMBER void send_boxes(const ckci_gpu_tma &p, lds &m, int32_t half)
+    template <int WHICH, int KIND_OF>
+    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
-        ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF, PHASED> s(p, half);
+        ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
-        ckci_k_tma_pieces piece(p);
+        pieces piece(p);
         bool some = piece.next();
         if (some) {
             s.start(piece);
@@ -132,23 +134,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    template <int WHICH, int KIND_OF>
-    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
-    {
-        if constexpr (KIND == CKCI_K_TMA_BACK && (WHICH == 1 || KIND_OF > CKCI_K_BOX_PIXELS)) {
-            if (p.phases.count) {
-                send_boxes<WHICH, KIND_OF, true>(p, m, half);
-                return;
-            }
-        }
-        send_boxes<WHICH, KIND_OF, false>(p, m, half);
-    }
-
     /* A wave has the residual for itself: it waits for those that add it, operands do not. */
     static CKCI_K_MEMBER void send_residual(const ckci_gpu_tma &p, lds &m)
     {
         ckci_k_tma_residual<ckci_k_tma_tiles> residual(p, m);
-        ckci_k_tma_pieces piece(p);
+        pieces piece(p);
         int32_t group = 0;
         residual.begin();
         __syncthreads();
@@ -169,7 +159,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         uint64_t *late[copier::LATE] = {nullptr, nullptr}; /* steps that have yet to come */
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
-        ckci_k_tma_pieces piece(p);
+        pieces piece(p);
         __syncthreads();
         ckci_k_await_last();
         CKCI_K_UNROLL(1)
@@ -208,7 +198,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 return;
             }
         }
-        if constexpr (WHICH && !WEIGHT) {
+        if constexpr (WHICH && !WEIGHT && !PHASED) {
             if (half && p.residual) {
                 send_residual(p, m);
                 return;
@@ -442,7 +432,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* What D tensors of one number a channel make of a group's columns, or rows, to LDS. */
-    CKCI_K_MEMBER void prepare(const ckci_k_tma_pieces &s)
+    CKCI_K_MEMBER void prepare(const pieces &s)
     {
         if constexpr (!WEIGHT) {
             const ckci_gpu_target &o = p.conv.o;
@@ -500,28 +490,28 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     /* Where the j-th 64 columns (TURNED: rows) and i-th 64 rows of a part of a tile are, among rows and 64s
        of columns; of the group's own. */
-    static CKCI_K_MEMBER int32_t row_at(const ckci_k_tma_pieces &s, int32_t part, int32_t i, int32_t j)
+    static CKCI_K_MEMBER int32_t row_at(const pieces &s, int32_t part, int32_t i, int32_t j)
     {
         return s.row * rows(s.p) + (TURNED ? part * SLABS + j : APART ? 0 : part * MI + i) * 64;
     }
 
-    static CKCI_K_MEMBER int32_t column_at(const ckci_k_tma_pieces &s, int32_t part, int32_t j)
+    static CKCI_K_MEMBER int32_t column_at(const pieces &s, int32_t part, int32_t j)
     {
         return s.column * SLABS_B + (TURNED ? 0 : APART ? part * SLABS + j : j);
     }
 
-    CKCI_K_MEMBER int32_t row_of(const ckci_k_tma_pieces &s, int32_t i, int32_t j) const
+    CKCI_K_MEMBER int32_t row_of(const pieces &s, int32_t i, int32_t j) const
     {
         return row_at(s, part, i, j);
     }
 
-    CKCI_K_MEMBER int32_t column_of(const ckci_k_tma_pieces &s, int32_t j) const
+    CKCI_K_MEMBER int32_t column_of(const pieces &s, int32_t j) const
     {
         return column_at(s, part, j);
     }
 
     /* Where the TMA has a box of what is written. */
-    static CKCI_K_MEMBER ckci_k_corner corner_of(const ckci_k_tma_pieces &s, const columns &b, int32_t row)
+    static CKCI_K_MEMBER ckci_k_corner corner_of(const pieces &s, const columns &b, int32_t row)
     {
         const int32_t second = WEIGHT && s.p.taps > 1                      ? b.tap
                                : KIND == CKCI_K_TMA_BACK && s.p.images > 1 ? s.image
@@ -544,7 +534,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* Sums as f32 to [part][image][row][column]; more: added to what is there. Four lanes fill a sector. */
-    CKCI_K_MEMBER void finish_parts(const ckci_k_tma_pieces &s, bool more)
+    CKCI_K_MEMBER void finish_parts(const pieces &s, bool more)
     {
         const ckci_gpu_conv &c = p.conv;
         const int32_t thread = thread_again();
@@ -581,7 +571,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     /* Are rows of strips channels of planes, and not positions? */
     CKCI_K_MEMBER bool planes() const
     {
-        return !WEIGHT && p.plane > 0;
+        return !WEIGHT && !PHASED && p.plane > 0;
     }
 
     /* factor * sum + shift of numbers x whose instruction's columns, or rows, `vector` has from `more` on: a
@@ -703,15 +693,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* Are rows positions of a phase, which lie apart? */
-    CKCI_K_MEMBER bool phased() const
-    {
-        return KIND == CKCI_K_TMA_BACK && p.phases.count > 0;
-    }
-
     /* Where in what is written this lane's of a wave's 16 rows lies, 16 bytes apart; -1: nowhere. row: the
        first of the group's 64. */
-    CKCI_K_MEMBER int32_t place_of(const ckci_k_tma_pieces &s, int32_t row) const
+    CKCI_K_MEMBER int32_t place_of(const pieces &s, int32_t row) const
     {
         const ckci_gpu_dim *d = p.conv.dim;
         const int64_t *stride = p.conv.o.t.stride;
@@ -726,22 +710,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return some ? q.n * (int32_t)(stride[1] / 8) + z * (int32_t)(stride[3] / 8) +
                           y * (int32_t)(stride[4] / 8) + x * (int32_t)(stride[5] / 8)
                     : -1;
-    }
-
-    /* What lies in a wave's 16 rows of the strip to their places: eight channels of four rows at a time. */
-    CKCI_K_MEMBER void finish_phase(int32_t place, const columns &b)
-    {
-        const int32_t e = thread_again(), chunk = e % 8, row = e % 32 / 8;
-        unsigned char *to = p.conv.o.t.p + CKCI_K_HALF * (b.first + 8 * chunk);
-        const unsigned char *from = m.strip[group][filled] + e / 32 * 2048;
-        CKCI_K_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
-            const int32_t at = ckci_k_of_lane(place, 4 * i + row);
-            if (at >= 0 && 8 * chunk < b.count) {
-                *(ckci_k_uint4 *)(to + 16 * (int64_t)at) =
-                    *(const ckci_k_uint4 *)(from + ckci_k_spot<128>(4 * i + row, chunk));
-            }
-        }
     }
 
     /* Planes: what lies in the strip, channels of 64 positions, to the images that have them (a product's
@@ -794,21 +762,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* A group's waves, before and after a strip is filled; of a phase each wave stores the rows that it has
-       itself. */
-    CKCI_K_MEMBER void meet() const
-    {
-        if (phased() && !TURNED) {
-            ckci_k_wave_barrier();
-        } else {
-            ckci_k_meet<128>(1 + group);
-        }
-    }
-
-    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of a strip. place: of a
-       phase's rows (place_of). */
-    CKCI_K_MEMBER void finish_box(const ckci_k_tma_pieces &s, int32_t i, int32_t j, const float *d,
-                                  int32_t place)
+    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of a strip. */
+    CKCI_K_MEMBER void finish_box(const pieces &s, int32_t i, int32_t j, const float *d)
     {
         const ckci_gpu_target &o = p.conv.o;
         const columns b(p, column_of(s, j));
@@ -816,11 +771,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (b.count <= 0 || row >= p.conv.rows) {
             return;
         }
-        if (!phased()) {
-            by_one([]() { ckci_k_boxes_read<STRIPS - 1>(); });
-        }
+        by_one([]() { ckci_k_boxes_read<STRIPS - 1>(); });
         filled = STRIPS - 1 - filled;
-        meet();
+        ckci_k_meet<128>(1 + group);
         if (WEIGHT || o.form == CKCI_FORM_STORE) {
             round<0>(d, nullptr);
         } else {
@@ -828,14 +781,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                                                             : TURNED ? 0
                                                                      : j * CKCI_TMA_BOX)));
         }
-        if (!phased()) {
-            ckci_k_proxy_fence();
-        }
-        meet();
+        ckci_k_proxy_fence();
+        ckci_k_meet<128>(1 + group);
         if (planes() || (across() && p.box[2].rank == 0)) {
             finish_planes(row, s.image, b);
-        } else if (phased()) {
-            finish_phase(TURNED ? place_of(s, row) : place, b);
         } else if (p.box[2].rank == 0) {
             finish_rows_of(row, b);
         } else {
@@ -847,27 +796,63 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    CKCI_K_MEMBER void finish(const ckci_k_tma_pieces &s)
+    CKCI_K_MEMBER void finish(const pieces &s)
     {
-        int32_t place[MI] = {};
-        CKCI_K_UNROLL(2)
-        for (int i = 0; i < MI; i++) {
-            if (phased() && !TURNED) {
-                place[i] = place_of(s, row_of(s, i, 0));
-            }
-        }
         CKCI_K_UNROLL(4)
         for (int j = 0; j < SLABS; j++) {
             CKCI_K_UNROLL(2)
             for (int i = 0; i < MI; i++) {
-                finish_box(s, i, j, sum[i] + j * 32, place[i]);
+                finish_box(s, i, j, sum[i] + j * 32);
             }
+        }
+    }
+
+    /* Sums of a phase, whose positions lie apart: each wave stores the rows that it has in a strip, 16 of them,
+       eight channels of four at a time. (TURNED: all waves have some of each row.) */
+    CKCI_K_MEMBER void finish_phase(const pieces &s)
+    {
+        const int32_t e = thread_again(), chunk = e % 8, first = e % 32 / 8;
+        int32_t place[MI] = {};
+        CKCI_K_UNROLL(2)
+        for (int i = 0; i < MI && !TURNED; i++) {
+            place[i] = place_of(s, row_of(s, i, 0));
+        }
+        CKCI_K_UNROLL(4)
+        for (int j = 0; j < SLABS; j++) {
+            const columns b(p, column_of(s, j));
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < MI && b.count > 0; i++) {
+                filled = STRIPS - 1 - filled;
+                meet_rows();
+                round<0>(sum[i] + j * 32, nullptr);
+                meet_rows();
+                const int32_t own = TURNED ? place_of(s, row_of(s, i, j)) : place[i];
+                unsigned char *to = p.conv.o.t.p + CKCI_K_HALF * (b.first + 8 * chunk);
+                const unsigned char *from = m.strip[group][filled] + e / 32 * 2048;
+                CKCI_K_UNROLL(4)
+                for (int k = 0; k < 4; k++) {
+                    const int32_t row = 4 * k + first, at = ckci_k_of_lane(own, row);
+                    if (at >= 0 && 8 * chunk < b.count) {
+                        *(ckci_k_uint4 *)(to + 16 * (int64_t)at) =
+                            *(const ckci_k_uint4 *)(from + ckci_k_spot<128>(row, chunk));
+                    }
+                }
+            }
+        }
+    }
+
+    CKCI_K_MEMBER void meet_rows() const
+    {
+        if (TURNED) {
+            ckci_k_meet<128>(1 + group);
+        } else {
+            ckci_k_wave_barrier();
         }
     }
 
     /* The same of a cluster's blocks: each leaves its sums where its stages were, and adds those of all, in
        their order, for some of the boxes. */
-    CKCI_K_MEMBER void finish_cluster(const ckci_k_tma_pieces &s)
+    CKCI_K_MEMBER void finish_cluster(const pieces &s)
     {
         ckci_k_uint4 *own = (ckci_k_uint4 *)m.stages + group * 128 + thread_again();
         ckci_k_meet<256>(3);
@@ -897,13 +882,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                     d[4 * j + 3] += ckci_k_float(v.w);
                 }
             }
-            finish_box(s, box / SLABS, box % SLABS, d, 0);
+            finish_box(s, box / SLABS, box % SLABS, d);
         }
         ckci_k_cluster_barrier(); /* nobody reads this block's any more */
     }
 
     /* Sums of rows of dout to their part; from there, if it is the only one, to dbias. */
-    CKCI_K_MEMBER void finish_rows(const ckci_k_tma_pieces &s, bool more, bool last)
+    CKCI_K_MEMBER void finish_rows(const pieces &s, bool more, bool last)
     {
         const ckci_gpu_conv &c = p.conv;
         const int32_t wave = (int32_t)threadIdx.x / 32, r = (int32_t)threadIdx.x;
@@ -967,7 +952,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* And from the slots of those that have the tile's later steps, in their order. */
-    CKCI_K_MEMBER void add_apart(const ckci_k_tma_pieces &s)
+    CKCI_K_MEMBER void add_apart(const pieces &s)
     {
         int32_t block = (int32_t)blockIdx.x, past = s.end;
         CKCI_K_UNROLL(1)
@@ -1005,7 +990,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     template <class T, bool PARTS> CKCI_K_MEMBER void multiply_all()
     {
         const int32_t chain = WEIGHT ? p.conv.chain / CKCI_TMA_BOX : 0;
-        ckci_k_tma_pieces s(p);
+        pieces s(p);
         int32_t next = 0;
         CKCI_K_UNROLL(1)
         while (s.next()) {
@@ -1030,7 +1015,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 if (s.early()) {
                     add_apart(s);
                 }
-                if (p.cluster > 1) {
+                if constexpr (PHASED) {
+                    finish_phase(s);
+                } else if (p.cluster > 1) {
                     finish_cluster(s);
                 } else if (!TURNED && p.conv.o.partial) {
                     finish_parts(s, from > s.from);

@@ -12,7 +12,7 @@
    of those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps
    adds what later ones have put into their slots, and stores it. Later steps are those of blocks with lower
    numbers, which began before, and do them first: none waits for one that waits. */
-struct ckci_k_tma_pieces {
+template <bool PHASED> struct ckci_k_tma_pieces {
     const ckci_gpu_tma &p;
     int32_t work, at, end; /* the next whole tile; steps of the share that are left */
 
@@ -46,7 +46,7 @@ struct ckci_k_tma_pieces {
             tile = ckci_k_divide(at, p.by_steps);
             int32_t first = tile * p.steps;
             tile += p.whole;
-            if (p.phases.count) {
+            if constexpr (PHASED) {
                 while (at - first >= p.phases.at[phase + 1]) {
                     phase++;
                 }
@@ -57,7 +57,7 @@ struct ckci_k_tma_pieces {
             from = at - first;
             at = end < past ? end : past;
             to = at - first;
-            if (p.phases.count && taps() == 0) {
+            if (PHASED && taps() == 0) {
                 from = to = all = 0;
             }
         } else if (work < p.whole) {
@@ -107,6 +107,7 @@ struct ckci_k_tma_pieces {
    not at 16 bytes. */
 template <class TILES> struct ckci_k_tma_residual {
     typedef typename TILES::columns columns;
+    typedef typename TILES::pieces pieces;
 
     const ckci_gpu_tma &p;
     typename TILES::lds &m;
@@ -129,7 +130,7 @@ template <class TILES> struct ckci_k_tma_residual {
     }
 
     /* Those of a piece; in turns, `group` has the tile. */
-    CKCI_K_MEMBER void send(const ckci_k_tma_pieces &s, int32_t group)
+    CKCI_K_MEMBER void send(const pieces &s, int32_t group)
     {
         CKCI_K_UNROLL(1)
         for (int32_t box = 0; box < TILES::MI * TILES::SLABS && !s.late(); box++) {
@@ -152,7 +153,7 @@ template <class TILES> struct ckci_k_tma_residual {
         say<0>();
     }
 
-    CKCI_K_MEMBER void bring(const ckci_k_tma_pieces &s, const columns &b, int32_t row, unsigned char *to,
+    CKCI_K_MEMBER void bring(const pieces &s, const columns &b, int32_t row, unsigned char *to,
                              uint64_t *come)
     {
         const int32_t image = p.plane ? ckci_k_divide(row, p.by_plane) : 0, past = (image + 1) * p.plane;
@@ -181,8 +182,7 @@ template <class TILES> struct ckci_k_tma_residual {
     /* Channels of 64 positions, four at a time, of which planes have a multiple; zeros where there are none.
        Rows are positions, or, of products for each image, channels. A lane has four positions of every other
        channel. */
-    CKCI_K_MEMBER void copy(const ckci_k_tma_pieces &s, const columns &b, int32_t row,
-                            unsigned char *to) const
+    CKCI_K_MEMBER void copy(const pieces &s, const columns &b, int32_t row, unsigned char *to) const
     {
         enum { P = 4, EACH = CKCI_TMA_BOX / P, ROWS = 32 / EACH };
         const ckci_gpu_box &o = p.box[3];
@@ -224,8 +224,10 @@ template <class TILES> struct ckci_k_tma_residual {
    boxes. A step has few instructions: a tile's products would wait for many. Boxes of a step's taps, then of
    the next step's, go through the reduction one after the other: taps first, but layers after channels. What
    is left of the last step has channels that there are not. PHASED: taps are a phase's, from a list. */
-template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_sender {
+template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
+    typedef typename TILES::pieces pieces;
     enum {
+        PHASED = TILES::PHASED,
         WEIGHT = TILES::WEIGHT,
         GATHER = TILES::GATHER,
         BN = TILES::WIDTH,
@@ -284,7 +286,7 @@ template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_se
     }
 
     /* Of the tile's boxes those that have columns (or rows, where they lie across). */
-    CKCI_K_MEMBER void count_boxes(const ckci_k_tma_pieces &s)
+    CKCI_K_MEMBER void count_boxes(const pieces &s)
     {
         int32_t exist = p.conv.columns - s.column * BN, most = TILES::BOXES_B;
         if (WHICH == 0) {
@@ -359,7 +361,7 @@ template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_se
     }
 
     /* The first step of a piece of a tile. */
-    CKCI_K_MEMBER void start(const ckci_k_tma_pieces &s)
+    CKCI_K_MEMBER void start(const pieces &s)
     {
         count_boxes(s);
         if constexpr (TAPPED) {
@@ -381,7 +383,7 @@ template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_se
     }
 
     /* The same as go of a phase's boxes. */
-    CKCI_K_MEMBER void go_phase(const ckci_k_tma_pieces &s, int32_t one)
+    CKCI_K_MEMBER void go_phase(const pieces &s, int32_t one)
     {
         count = s.taps() ? s.taps() : 1;
         const int32_t block = one / count, tap = one - block * count, place = block * TILES::wide(p);
@@ -412,7 +414,7 @@ template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_se
 
     /* Where box `one` of a tile begins, and how to go on. bwd_data has taps in the opposite
        order. */
-    CKCI_K_MEMBER void go(const ckci_k_tma_pieces &s, int32_t one)
+    CKCI_K_MEMBER void go(const pieces &s, int32_t one)
     {
         int32_t block = ckci_k_divide(one, p.by_all_taps), tap = one - block * p.taps;
         if (layers(p)) {
@@ -541,6 +543,7 @@ template <class TILES, int WHICH, int KIND_OF, bool PHASED> struct ckci_k_tma_se
    of 64 channels as the TMA leaves a box of them, four positions at a time. Each of two waves has half of
    the channels; that a step's have come they say LATE steps later. */
 template <class TILES> struct ckci_k_tma_copier {
+    typedef typename TILES::pieces pieces;
     enum { LATE = 2, P = 4, EACH = CKCI_TMA_BOX / P, ROWS = 32 / EACH, BN = TILES::WIDTH };
 
     const ckci_gpu_tma &p;
@@ -569,7 +572,7 @@ template <class TILES> struct ckci_k_tma_copier {
         }
     }
 
-    CKCI_K_MEMBER void copy(const ckci_k_tma_pieces &s, int32_t step, unsigned char *to) const
+    CKCI_K_MEMBER void copy(const pieces &s, int32_t step, unsigned char *to) const
     {
         const ckci_gpu_box &b = p.box[1];
         const int32_t channel = step * CKCI_TMA_BOX + row, column = s.column * BN + first;
