@@ -3838,8 +3838,8 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     M(X, 128, 128, 3, 4, 1.04, 1.1, 1.08, 1.12)                                                              \
     M(X, 256, 64, 1, 2, 1.06, 1.2, 1.08, 1.2)
 
-/* and those that have a kernel for bwd_data with strides: rows, columns, part (38 layers: others were ahead by
-   5 % at most) */
+/* and those that have a kernel for bwd_data with strides: rows, columns, part (38 layers: others were ahead
+   by 5 % at most) */
 #define CKCI_TMA_PHASE_TILES(M, X)                                                                           \
     M(X, 128, 128, 1)                                                                                        \
     M(X, 256, 64, 4)

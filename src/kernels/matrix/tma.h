@@ -807,8 +807,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* Sums of a phase, whose positions lie apart: each wave stores the rows that it has in a strip, 16 of them,
-       eight channels of four at a time. (TURNED: all waves have some of each row.) */
+    /* Sums of a phase, whose positions lie apart: each wave stores the rows that it has in a strip, 16 of
+       them, eight channels of four at a time. (TURNED: all waves have some of each row.) */
     CKCI_K_MEMBER void finish_phase(const pieces &s)
     {
         const int32_t e = thread_again(), chunk = e % 8, first = e % 32 / 8;
