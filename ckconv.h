@@ -3205,7 +3205,8 @@ CKCI_FN ckci_divisor ckci_make_divisor(int64_t d)
    the smaller one. */
 typedef struct ckci_gpu_dim {
     int32_t phases; /* bwd_data: input positions modulo the stride that exist; else 1 */
-    int32_t turn;   /* of them the first, which begins with tap 0, so that none has more taps */
+    int32_t turn;   /* of them the first, which begins with tap 0, so that none has more taps; 0 where an axis
+                       is shorter than the stride */
     int32_t length; /* of the written dimension (of the output for bwd_weight) */
     int32_t stride, dilation, pad, filter;
     int32_t write_step, period;            /* written positions and taps of a phase are these apart */
@@ -3294,7 +3295,7 @@ typedef struct ckci_gpu_near {
 } ckci_gpu_near;
 
 /* Tiles on AMD: which of them a block takes (ckci_k_in_order), where several dies take blocks in turns; the
-   first `rest` dies have one more than `each`, of each phase: their tiles have as many steps. */
+   first `rest` dies have one more than `each`, of each phase of each group: its tiles have as many steps. */
 typedef struct ckci_gpu_order {
     int32_t each, rest;
     ckci_divisor by_dies, by_phase;
@@ -18230,6 +18231,17 @@ CKCI_FN int64_t ckci_taps_in_turn(const ckci_conv *c, const ckci_gpu_dim dim[3],
     return taps;
 }
 
+/* Of the phase that has most. */
+CKCI_FN int64_t ckci_most_taps(const ckci_conv *c)
+{
+    int64_t taps = 1;
+    for (int i = 0; i < 3; i++) {
+        const int64_t period = c->stride[i] / ckci_gcd(c->stride[i], c->dilation[i]);
+        taps *= ckci_ceil_div(c->filter[i], period);
+    }
+    return taps;
+}
+
 /* Is c one whose phases the TMA's tiles take? */
 CKCI_FN int ckci_phased(const ckci_conv *c)
 {
@@ -18293,16 +18305,18 @@ CKCI_FN int ckci_make_phases(const ckci_conv *c, int32_t wide, ckci_gpu_phases *
     int64_t phases = 1, all = 1, low[3];
     memset(p, 0, sizeof *p);
     for (int i = 0; i < 3; i++) {
-        int64_t span;
         phases = ckci_saturating_mul(phases, ckci_axis_phases(c, i));
         all = ckci_saturating_mul(all, c->filter[i]);
-        if (!ckci_phase_reach(c, i, &low[i], &span) || span > 255) {
-            return 0;
-        }
     }
     if (phases > CKCI_TMA_PHASES || all > CKCI_TMA_TAPS ||
         ckci_saturating_mul(all + phases, blocks) > INT32_MAX) {
         return 0;
+    }
+    for (int i = 0; i < 3; i++) {
+        int64_t span;
+        if (!ckci_phase_reach(c, i, &low[i], &span) || span > 255) {
+            return 0;
+        }
     }
     for (int64_t taps = all; taps >= 0; taps--) {
         for (int64_t which = 0; which < phases; which++) {
@@ -19136,7 +19150,8 @@ CKCI_FN ckconv_status ckci_tma_take_phases(const ckconv_device *device, ckci_mat
         ckci_saturating_mul((int64_t)k->tiles_m * k->tiles_n, p.at[p.count]) > INT32_MAX) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "of bwd_data with strides tiles of the TMA of 128 x 128 and 256 x 64 take 16 "
-                         "phases, 64 taps, channels last in multiples of 8 on both sides, and no epilogue");
+                         "phases, 64 taps within 256 pixels, channels last, C in multiples of 8, weights as "
+                         "they lie, 32 GiB and no epilogue");
     }
     ckci_set_kernel(&m->l, kernel);
     m->shares = 1;
@@ -19199,7 +19214,7 @@ CKCI_FN double ckci_matrix_phases(const ckci_matrix *m, int64_t workers, int64_t
                                   double none, double red)
 {
     const ckci_gpu_conv *k = &m->l.a.conv;
-    const int64_t phases = k->phases, each = ckci_max(tiles / phases, 1);
+    const int64_t phases = k->phases, each = ckci_max(tiles / phases / ckci_max(k->g, 1), 1);
     double time[CKCI_TMA_PHASES], mean = 0, most = 0;
     const double share = (double)tiles / (double)workers, one = red / ckci_reduction(k, 1);
     if (phases > CKCI_TMA_PHASES) {
@@ -19218,7 +19233,7 @@ CKCI_FN double ckci_matrix_phases(const ckci_matrix *m, int64_t workers, int64_t
         double all = 0;
         for (int64_t first = 0, back = 0; first < tiles; first += workers, back ^= 1) {
             const int64_t tile = first + (back ? workers - 1 - worker : worker);
-            all += tile < tiles ? time[ckci_min(tile / each, phases - 1)] : 0;
+            all += tile < tiles ? time[tile / each % phases] : 0;
         }
         most = all > most ? all : most;
     }
@@ -19271,8 +19286,8 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         return first + ckci_matrix_phases(m, (int64_t)(side * units), blocks, once, once - 1500 * rates.round,
                                           red / 64 * area * .022 * slow * rates.matrix);
     }
-    if (phased && share <= 1) { /* nobody has more than one: the first phase's */
-        red *= (double)ckci_taps_in_turn(&m->conv, m->l.a.conv.dim, 0) / ckci_reduction(&m->l.a.conv, 1);
+    if (phased && share <= 1) { /* nobody has more than one: that of most taps */
+        red *= (double)ckci_most_taps(&m->conv) / ckci_reduction(&m->l.a.conv, 1);
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
@@ -19317,7 +19332,8 @@ CKCI_FN void ckci_matrix_order(const ckconv_device *device, ckci_matrix *m)
     if (row && device->kind == CKCONV_DEVICE_AMD) {
         const int64_t units = ckci_max(device->compute_units, 1);
         const int64_t dies = (units * row->dies + row->units / 2) / row->units;
-        m->l.a.conv.as.order = ckci_make_order(m->l.grid / m->l.a.conv.phases, ckci_max(dies, 1));
+        const int64_t pieces = m->l.a.conv.phases > 1 ? (int64_t)m->l.a.conv.phases * m->l.a.conv.g : 1;
+        m->l.a.conv.as.order = ckci_make_order(m->l.grid / pieces, ckci_max(dies, 1));
     }
 }
 

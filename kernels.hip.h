@@ -1187,7 +1187,7 @@ CKCI_K_FN ckci_k_axis ckci_k_phase(const ckci_gpu_dim &d, int32_t phase)
     return a;
 }
 
-/* The n-th phase: those with most taps first, so that they are not the last ones that blocks take. */
+/* The n-th phase: along an axis one with most taps first, so that it is not the last one that blocks take. */
 CKCI_K_FN ckci_k_axis ckci_k_phase_in_turn(const ckci_gpu_dim &d, int32_t n)
 {
     n += d.turn;

@@ -102,7 +102,8 @@ CKCI_FN ckci_divisor ckci_make_divisor(int64_t d)
    the smaller one. */
 typedef struct ckci_gpu_dim {
     int32_t phases; /* bwd_data: input positions modulo the stride that exist; else 1 */
-    int32_t turn;   /* of them the first, which begins with tap 0, so that none has more taps */
+    int32_t turn;   /* of them the first, which begins with tap 0, so that none has more taps; 0 where an axis
+                       is shorter than the stride */
     int32_t length; /* of the written dimension (of the output for bwd_weight) */
     int32_t stride, dilation, pad, filter;
     int32_t write_step, period;            /* written positions and taps of a phase are these apart */
@@ -191,7 +192,7 @@ typedef struct ckci_gpu_near {
 } ckci_gpu_near;
 
 /* Tiles on AMD: which of them a block takes (ckci_k_in_order), where several dies take blocks in turns; the
-   first `rest` dies have one more than `each`, of each phase: their tiles have as many steps. */
+   first `rest` dies have one more than `each`, of each phase of each group: its tiles have as many steps. */
 typedef struct ckci_gpu_order {
     int32_t each, rest;
     ckci_divisor by_dies, by_phase;

@@ -819,7 +819,8 @@ CKCI_FN ckconv_status ckci_tma_take_phases(const ckconv_device *device, ckci_mat
         ckci_saturating_mul((int64_t)k->tiles_m * k->tiles_n, p.at[p.count]) > INT32_MAX) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "of bwd_data with strides tiles of the TMA of 128 x 128 and 256 x 64 take 16 "
-                         "phases, 64 taps, channels last in multiples of 8 on both sides, and no epilogue");
+                         "phases, 64 taps within 256 pixels, channels last, C in multiples of 8, weights as "
+                         "they lie, 32 GiB and no epilogue");
     }
     ckci_set_kernel(&m->l, kernel);
     m->shares = 1;
@@ -882,7 +883,7 @@ CKCI_FN double ckci_matrix_phases(const ckci_matrix *m, int64_t workers, int64_t
                                   double none, double red)
 {
     const ckci_gpu_conv *k = &m->l.a.conv;
-    const int64_t phases = k->phases, each = ckci_max(tiles / phases, 1);
+    const int64_t phases = k->phases, each = ckci_max(tiles / phases / ckci_max(k->g, 1), 1);
     double time[CKCI_TMA_PHASES], mean = 0, most = 0;
     const double share = (double)tiles / (double)workers, one = red / ckci_reduction(k, 1);
     if (phases > CKCI_TMA_PHASES) {
@@ -901,7 +902,7 @@ CKCI_FN double ckci_matrix_phases(const ckci_matrix *m, int64_t workers, int64_t
         double all = 0;
         for (int64_t first = 0, back = 0; first < tiles; first += workers, back ^= 1) {
             const int64_t tile = first + (back ? workers - 1 - worker : worker);
-            all += tile < tiles ? time[ckci_min(tile / each, phases - 1)] : 0;
+            all += tile < tiles ? time[tile / each % phases] : 0;
         }
         most = all > most ? all : most;
     }
@@ -954,8 +955,8 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         return first + ckci_matrix_phases(m, (int64_t)(side * units), blocks, once, once - 1500 * rates.round,
                                           red / 64 * area * .022 * slow * rates.matrix);
     }
-    if (phased && share <= 1) { /* nobody has more than one: the first phase's */
-        red *= (double)ckci_taps_in_turn(&m->conv, m->l.a.conv.dim, 0) / ckci_reduction(&m->l.a.conv, 1);
+    if (phased && share <= 1) { /* nobody has more than one: that of most taps */
+        red *= (double)ckci_most_taps(&m->conv) / ckci_reduction(&m->l.a.conv, 1);
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
@@ -1000,7 +1001,8 @@ CKCI_FN void ckci_matrix_order(const ckconv_device *device, ckci_matrix *m)
     if (row && device->kind == CKCONV_DEVICE_AMD) {
         const int64_t units = ckci_max(device->compute_units, 1);
         const int64_t dies = (units * row->dies + row->units / 2) / row->units;
-        m->l.a.conv.as.order = ckci_make_order(m->l.grid / m->l.a.conv.phases, ckci_max(dies, 1));
+        const int64_t pieces = m->l.a.conv.phases > 1 ? (int64_t)m->l.a.conv.phases * m->l.a.conv.g : 1;
+        m->l.a.conv.as.order = ckci_make_order(m->l.grid / pieces, ckci_max(dies, 1));
     }
 }
 

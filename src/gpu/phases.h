@@ -49,6 +49,17 @@ CKCI_FN int64_t ckci_taps_in_turn(const ckci_conv *c, const ckci_gpu_dim dim[3],
     return taps;
 }
 
+/* Of the phase that has most. */
+CKCI_FN int64_t ckci_most_taps(const ckci_conv *c)
+{
+    int64_t taps = 1;
+    for (int i = 0; i < 3; i++) {
+        const int64_t period = c->stride[i] / ckci_gcd(c->stride[i], c->dilation[i]);
+        taps *= ckci_ceil_div(c->filter[i], period);
+    }
+    return taps;
+}
+
 /* Is c one whose phases the TMA's tiles take? */
 CKCI_FN int ckci_phased(const ckci_conv *c)
 {
@@ -112,16 +123,18 @@ CKCI_FN int ckci_make_phases(const ckci_conv *c, int32_t wide, ckci_gpu_phases *
     int64_t phases = 1, all = 1, low[3];
     memset(p, 0, sizeof *p);
     for (int i = 0; i < 3; i++) {
-        int64_t span;
         phases = ckci_saturating_mul(phases, ckci_axis_phases(c, i));
         all = ckci_saturating_mul(all, c->filter[i]);
-        if (!ckci_phase_reach(c, i, &low[i], &span) || span > 255) {
-            return 0;
-        }
     }
     if (phases > CKCI_TMA_PHASES || all > CKCI_TMA_TAPS ||
         ckci_saturating_mul(all + phases, blocks) > INT32_MAX) {
         return 0;
+    }
+    for (int i = 0; i < 3; i++) {
+        int64_t span;
+        if (!ckci_phase_reach(c, i, &low[i], &span) || span > 255) {
+            return 0;
+        }
     }
     for (int64_t taps = all; taps >= 0; taps--) {
         for (int64_t which = 0; which < phases; which++) {
