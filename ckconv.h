@@ -18190,30 +18190,6 @@ CKCI_FN ckconv_status ckci_list_depth_weight(const ckconv_plan *plan, const ckci
   where that is a whole number. So a phase is a convolution of stride 1 with some of the taps. All phases read
   the same boxes of pixels, which begin where the first tap of any of them does.
 */
-/* Along one axis: the taps t of phase e are `first`, first + period, ..., `count` of them; the last one reads
-   pixel `low` for position 0, the others each `apart` further on. */
-typedef struct ckci_phase_axis {
-    int64_t first, count, period, low, apart;
-} ckci_phase_axis;
-
-CKCI_FN ckci_phase_axis ckci_make_phase_axis(const ckci_conv *c, int axis, int64_t e)
-{
-    const int64_t s = c->stride[axis], d = c->dilation[axis], filter = c->filter[axis], gcd = ckci_gcd(s, d);
-    ckci_phase_axis a;
-    memset(&a, 0, sizeof a);
-    a.period = s / gcd;
-    a.apart = d / gcd;
-    const int64_t most = ckci_min(a.period, filter);
-    while (a.first < most && (e + c->pad[axis] - a.first * d) % s != 0) {
-        a.first++;
-    }
-    if (a.first < most) {
-        a.count = (filter - a.first - 1) / a.period + 1;
-        a.low = (e + c->pad[axis] - a.first * d) / s - (a.count - 1) * a.apart;
-    }
-    return a;
-}
-
 CKCI_FN int64_t ckci_axis_phases(const ckci_conv *c, int axis)
 {
     return ckci_max(ckci_min(c->stride[axis], c->input[axis]), 1);
@@ -18225,19 +18201,8 @@ CKCI_FN int64_t ckci_taps_in_turn(const ckci_conv *c, const ckci_gpu_dim dim[3],
     int64_t taps = 1;
     for (int i = 2; i >= 0; i--) {
         const int64_t phases = ckci_max(dim[i].phases, 1);
-        taps *= ckci_make_phase_axis(c, i, (n % phases + dim[i].turn) % phases).count;
+        taps *= ckci_map_axis(c, i, (n % phases + dim[i].turn) % phases).taps;
         n /= phases;
-    }
-    return taps;
-}
-
-/* Of the phase that has most. */
-CKCI_FN int64_t ckci_most_taps(const ckci_conv *c)
-{
-    int64_t taps = 1;
-    for (int i = 0; i < 3; i++) {
-        const int64_t period = c->stride[i] / ckci_gcd(c->stride[i], c->dilation[i]);
-        taps *= ckci_ceil_div(c->filter[i], period);
     }
     return taps;
 }
@@ -18257,10 +18222,10 @@ CKCI_FN int ckci_phase_reach(const ckci_conv *c, int axis, int64_t *low, int64_t
     int some = 0;
     *low = 0;
     for (int64_t e = 0; e < ckci_axis_phases(c, axis); e++) {
-        const ckci_phase_axis a = ckci_make_phase_axis(c, axis, e);
-        if (a.count > 0) {
-            const int64_t last = a.low + (a.count - 1) * a.apart;
-            *low = some ? ckci_min(*low, a.low) : a.low;
+        const ckci_axis a = ckci_map_axis(c, axis, e);
+        if (a.taps > 0) { /* later taps read further down */
+            const int64_t first = a.read0 + (a.taps - 1) * a.read_tap, last = a.read0;
+            *low = some ? ckci_min(*low, first) : first;
             high = some ? ckci_max(high, last) : last;
             some = 1;
         }
@@ -18275,20 +18240,20 @@ CKCI_FN void ckci_add_phase(const ckci_conv *c, const int64_t *low, int64_t whic
 {
     const int64_t wide = ckci_axis_phases(c, 2), high = ckci_axis_phases(c, 1);
     const int64_t e[3] = {which / wide / high, which / wide % high, which % wide};
-    ckci_phase_axis a[3];
+    ckci_axis a[3];
     for (int i = 0; i < 3; i++) {
-        a[i] = ckci_make_phase_axis(c, i, e[i]);
+        a[i] = ckci_map_axis(c, i, e[i]);
     }
-    const int64_t taps = a[0].count * a[1].count * a[2].count;
+    const int64_t taps = a[0].taps * a[1].taps * a[2].taps;
     int32_t first = p->first[p->count];
     for (int64_t j = 0; j < taps; j++) {
-        const int64_t at[3] = {j / a[2].count / a[1].count, j / a[2].count % a[1].count, j % a[2].count};
+        const int64_t at[3] = {j / a[2].taps / a[1].taps, j / a[2].taps % a[1].taps, j % a[2].taps};
         uint32_t pixel = 0;
         int64_t tap = 0;
         for (int i = 0; i < 3; i++) {
-            const int64_t further = a[i].low - low[i] + at[i] * a[i].apart;
-            pixel |= (uint32_t)further << 8 * (2 - i);
-            tap = tap * c->filter[i] + a[i].first + (a[i].count - 1 - at[i]) * a[i].period;
+            const int64_t place = a[i].taps - 1 - at[i]; /* pixels go up, taps down */
+            pixel |= (uint32_t)(a[i].read0 + place * a[i].read_tap - low[i]) << 8 * (2 - i);
+            tap = tap * c->filter[i] + a[i].tap0 + place * a[i].tap_step;
         }
         p->tap[first++] = pixel | (uint32_t)tap << 24;
     }
@@ -18322,7 +18287,7 @@ CKCI_FN int ckci_make_phases(const ckci_conv *c, int32_t wide, ckci_gpu_phases *
         for (int64_t which = 0; which < phases; which++) {
             int64_t own = 1, rest = which;
             for (int i = 2; i >= 0; i--) {
-                own *= ckci_make_phase_axis(c, i, rest % ckci_axis_phases(c, i)).count;
+                own *= ckci_map_axis(c, i, rest % ckci_axis_phases(c, i)).taps;
                 rest /= ckci_axis_phases(c, i);
             }
             if (own == taps) {
@@ -19283,11 +19248,14 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         once += size * .5 * rates.bytes;
     }
     if (phased && ckci_matrix_grouped(device, m)) {
-        return first + ckci_matrix_phases(m, (int64_t)(side * units), blocks, once, once - 1500 * rates.round,
+        return first + ckci_matrix_phases(m, (int64_t)(side * units), blocks, once, once - first,
                                           red / 64 * area * .022 * slow * rates.matrix);
     }
     if (phased && share <= 1) { /* nobody has more than one: that of most taps */
-        red *= (double)ckci_most_taps(&m->conv) / ckci_reduction(&m->l.a.conv, 1);
+        for (int i = 0; i < 3; i++) {
+            red *= m->l.a.conv.dim[i].taps[0].d;
+        }
+        red /= ckci_reduction(&m->l.a.conv, 1);
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);

@@ -86,9 +86,9 @@ static void test_phases(int64_t input, int64_t filter, int64_t stride, int64_t d
     for (int32_t n = 0; n < d.phases; n++) {
         ckci_k_axis axis[3];
         ckci_k_find_axes(dim, n, axis);
-        const ckci_phase_axis host = ckci_make_phase_axis(&c, 2, axis[2].write0);
-        same = same && host.count == axis[2].taps && ckci_taps_in_turn(&c, dim, n) == axis[2].taps &&
-               (host.count == 0 || host.low == axis[2].read0 + (host.count - 1) * d.read_tap);
+        const ckci_axis host = ckci_map_axis(&c, 2, axis[2].write0);
+        same = same && host.taps == axis[2].taps && ckci_taps_in_turn(&c, dim, n) == axis[2].taps &&
+               (host.taps == 0 || (host.read0 == axis[2].read0 && host.read_tap == d.read_tap));
         sum += axis[2].taps;
         most = axis[2].taps > most ? axis[2].taps : most;
         first = n == 0 ? axis[2].taps : first;

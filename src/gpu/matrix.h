@@ -952,11 +952,14 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         once += size * .5 * rates.bytes;
     }
     if (phased && ckci_matrix_grouped(device, m)) {
-        return first + ckci_matrix_phases(m, (int64_t)(side * units), blocks, once, once - 1500 * rates.round,
+        return first + ckci_matrix_phases(m, (int64_t)(side * units), blocks, once, once - first,
                                           red / 64 * area * .022 * slow * rates.matrix);
     }
     if (phased && share <= 1) { /* nobody has more than one: that of most taps */
-        red *= (double)ckci_most_taps(&m->conv) / ckci_reduction(&m->l.a.conv, 1);
+        for (int i = 0; i < 3; i++) {
+            red *= m->l.a.conv.dim[i].taps[0].d;
+        }
+        red /= ckci_reduction(&m->l.a.conv, 1);
     }
     if (amd) { /* a last round of fewer blocks than fit is shorter */
         const double most = share > 6 ? share * side : ceil((double)blocks / units);
