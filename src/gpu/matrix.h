@@ -243,7 +243,7 @@ CKCI_FN double ckci_move_cost(const ckconv_device *device, double bytes)
    whole lines are read; 0: they do not. */
 CKCI_FN int32_t ckci_data_rows(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
 {
-    int64_t pitch;
+    int64_t pitch = 0;
     if (t->dtype != packed->dtype || ckci_size(t->dtype) != 2 || !t->plain || m->terms != 1 || m->pairs ||
         t->len[0] != 1 || packed->len[0] != 1 || t->stride[2] != 1 || (uintptr_t)t->p % 16 != 0 ||
         8 * t->len[2] > CKCI_PACK_ROOM || !ckci_even_positions(t, &pitch) || pitch != t->len[2]) {
