@@ -4144,7 +4144,6 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(norm_param_f64, NORM_F64, 2, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                            \
     X(pack_data, PACK, 3, ckci_gpu_pack_data, 256, ckci_k_pack_data)                                         \
     X(pack, PACK, 4, ckci_gpu_pack, 256, ckci_k_pack)                                                        \
-    X(pack_turn, PACK, 2, ckci_gpu_pack, 256, ckci_k_pack_turn)                                              \
     X(move, MOVE, 1, ckci_gpu_move, 256, ckci_k_move)                                                        \
     X(move_copy, MOVE, 1, ckci_gpu_move, 256, ckci_k_move_copy)                                              \
     X(move_turn_1, MOVE, 4, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<1, false>>)                   \
@@ -18548,10 +18547,12 @@ CKCI_FN int32_t ckci_data_rows(const ckci_matrix *m, const ckci_tensor *t, const
     return (int32_t)ckci_max(CKCI_PACK_BLOCK / t->len[2] / 8 * 8, 8);
 }
 
-/* Does a kernel of transforms pack t? It converts nothing, and pads nothing. */
+/* Does a kernel of transforms pack t? It pads nothing, and converts floats to halves alone. */
 CKCI_FN int ckci_matrix_moves(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
 {
-    return CKCI_KEEP_MOVE && m->terms == 1 && !m->pairs && t->dtype == packed->dtype &&
+    const int halves = ckci_size(packed->dtype) == 2 && (t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 ||
+                                                         t->dtype == CKCONV_BF16);
+    return CKCI_KEEP_MOVE && m->terms == 1 && !m->pairs && (t->dtype == packed->dtype || halves) &&
            t->compute == packed->compute && t->op.kind == CKCONV_PASS && t->len[1] == packed->len[1] &&
            t->len[2] == packed->len[2];
 }
@@ -19509,8 +19510,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
         ckci_tensor from = *w;
         across = may && c->c % 8 == 0;
         ckci_packed_weights(c, back && !across, type, NULL, w);
-        m->pack =
-            as_is && ckci_matrix_moves(m, &from, w) && (across || !back || one) ? CKCI_PACK_MOVE : CKCI_PACK;
+        m->pack = as_is && ckci_matrix_moves(m, &from, w) ? CKCI_PACK_MOVE : CKCI_PACK;
         if (m->pack == CKCI_PACK && across) {
             across = 0;
             ckci_packed_weights(c, 1, type, NULL, w);
@@ -19614,8 +19614,8 @@ CKCI_FN ckconv_status ckci_matrix_gather(const ckci_conv *p, const ckconv_device
   turns in one launch), the product that >>gpu-matrix-gather has planned, the sums of its parts, and what is
   turned after it because it cannot be written as it is wanted.
 */
-/* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
-CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
+/* Packs the weights of problem p, as m's kernel reads them. */
+CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, ckci_launch *l)
 {
     ckci_gpu_pack *k = &l->a.pack;
     int back = p->op == CKCONV_BWD_DATA;
@@ -19648,17 +19648,6 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, c
     k->by_x = ckci_make_divisor(c->filter[2]);
     k->by_y = ckci_make_divisor(c->filter[1]);
     l->grid = ckci_ceil_div(k->count, 256);
-    if (amd && ckci_size(k->type) == 2 && m->merge == 1 && k->column == 1 && k->step > 1 && !m->pairs &&
-        c->k == p->k && c->c == p->c) {
-        int64_t columns = ckci_ceil_div(k->columns, 64), red = ckci_ceil_div(k->red, 64);
-        int64_t blocks = ckci_saturating_mul(columns * red, m->conv.g * (int64_t)k->by_taps.d);
-        if (blocks <= INT32_MAX) {
-            ckci_set_kernel(l, CKCI_KERNEL_pack_turn);
-            k->by_one_column = ckci_make_divisor(columns);
-            k->by_one_red = ckci_make_divisor(red);
-            l->grid = blocks;
-        }
-    }
 }
 
 /* The packing of `which`; p: groups merged, everything else as the caller sees it. */
@@ -19723,7 +19712,7 @@ CKCI_FN ckconv_status ckci_emit_packs(const ckconv_plan *plan, const ckci_proble
         CKCI_TRY(ckci_make_move(&plan->device, &merged->t[CKCI_WEI], &m->conv.t[CKCI_WEI], &l[0], err));
         waits = 1;
     } else if (m->pack) {
-        ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &l[0]);
+        ckci_make_pack(&p->conv, m, &l[0]);
         waits = 1;
     }
     for (int i = 0; i < 3; i++) {

@@ -7688,48 +7688,6 @@ struct ckci_k_pack {
     }
 };
 
-/* The same for groups as they are, where columns lie side by side: through LDS, 64 columns of 64 places of
-   the reduction, so that both sides are read and written along their lines. Planned for AMD; NVIDIA reads
-   such weights as they are. */
-struct ckci_k_pack_turn {
-    enum { PITCH = 65 };
-    struct lds {
-        uint16_t half[64 * PITCH];
-    };
-
-    static CKCI_K_MEMBER void run(const ckci_gpu_pack &p, lds &m)
-    {
-        int32_t work = (int32_t)blockIdx.x, rest = ckci_k_divide(work, p.by_one_column);
-        int32_t column0 = (work - rest * (int32_t)p.by_one_column.d) * 64;
-        int32_t up = ckci_k_divide(rest, p.by_one_red), red0 = (rest - up * (int32_t)p.by_one_red.d) * 64;
-        int32_t group = ckci_k_divide(up, p.by_taps), tap = up - group * (int32_t)p.by_taps.d;
-        int32_t line = ckci_k_divide(tap, p.by_x), z = ckci_k_divide(line, p.by_y);
-        int64_t base = group * p.w.stride[0] + z * p.w.stride[3] + (line - z * p.taps[1]) * p.w.stride[4] +
-                       (tap - line * p.taps[2]) * p.w.stride[5];
-        int32_t thread = (int32_t)threadIdx.x, c = column0 + thread % 64;
-        CKCI_K_UNROLL(2)
-        for (int i = 0; i < 16; i++) {
-            int32_t r = i * 4 + thread / 64;
-            float x = c < p.columns && red0 + r < p.red
-                          ? ckci_k_value<float>(p.w, base + c * p.column + (red0 + r) * p.step)
-                          : 0.f;
-            m.half[r * PITCH + thread % 64] =
-                (uint16_t)(CKCI_K_BF16(p.type != CKCONV_F16) ? ckci_k_float_bf16(x) : ckci_k_float_half(x));
-        }
-        __syncthreads();
-        int32_t r = thread % 32 * 2;
-        CKCI_K_UNROLL(4)
-        for (int n = 0; n < 8; n++) {
-            int32_t i = n * 8 + thread / 32;
-            if (column0 + i < p.columns && red0 + r < p.red) {
-                int64_t row = ((int64_t)group * p.columns + column0 + i) * (int32_t)p.by_taps.d + tap;
-                ((uint32_t *)p.dst)[(row * p.red + red0 + r) / 2] =
-                    m.half[r * PITCH + i] | (uint32_t)m.half[(r + 1) * PITCH + i] << 16;
-            }
-        }
-    }
-};
-
 /* ---- Tensors for the matrix kernels, where those cannot read them as they are: converted, in the order
    [n][z][y][x][g][channels], with zeros after the last channel. A block owns 2048 values, of 8, 16 or 32
    channels of a group; they pass through LDS, so that reads run along the tensor's own fastest dimension. */

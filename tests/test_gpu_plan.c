@@ -308,6 +308,16 @@ static void test_channels_first(void)
          {"move_turn", "matrix_tma_weight", "reduce"}}, /* both in one launch */
         {"sm_90", CKCONV_FWD, 512, 512, 3, 14, {"move_turn", "matrix_tma"}},
         {"sm_90", CKCONV_BWD_DATA, 512, 512, 3, 14, {"move_turn", "matrix_tma"}},
+        /* and those that the unit reads along the reduction */
+        {"gfx942",
+         CKCONV_BWD_DATA,
+         512,
+         512,
+         3,
+         14,
+         {"move_turn", "matrix_wide", "gather_reduce", "move_turn"}},
+        {"gfx1100", CKCONV_BWD_DATA, 512, 512, 3, 14, {"move_turn", "matrix_gather", "move_turn"}},
+        {"sm_80", CKCONV_BWD_DATA, 512, 100, 3, 14, {"move_turn", "matrix_gather"}},
         {"sm_90",
          CKCONV_BWD_WEIGHT,
          2048,
@@ -361,6 +371,28 @@ static void test_channels_first(void)
             CHECK_MSG(*want != '\0' ? strncmp(name, want, strlen(want)) == 0 : *name == '\0',
                       "row %d, launch %d is %s, not %s", i, j, name, want);
         }
+    }
+}
+
+/* Weights in f32 beside bf16 tensors are rounded by the kernels of transforms, bwd_data's turned with it. */
+static void test_mixed(void)
+{
+    static const char *const archs[] = {"gfx942", "gfx1100", "sm_80", "sm_90"};
+    for (int i = 0; i < 4 * 2 * 2; i++) {
+        ckconv_conv_desc d = cube(2, 28, 3, 1, 1);
+        ckconv_plan plan;
+        ckconv_error err;
+        char text[1024];
+        const ckconv_device gpu = named(archs[i / 4]);
+        d.n = 16;
+        d.k = d.c = 128;
+        d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = 1;
+        d.in.dtype = d.out.dtype = d.compute_wei = CKCONV_BF16;
+        d.wei.dtype = CKCONV_F32;
+        d.wei.layout = i / 2 % 2 ? CKCONV_GKCYX : CKCONV_GKYXC;
+        CHECK_PLAN(ckconv_plan_conv(&plan, i % 2 ? CKCONV_BWD_DATA : CKCONV_FWD, &d, NULL, &gpu, &err), err);
+        ckconv_plan_describe(&plan, text, sizeof text);
+        CHECK_MSG(strstr(text, "kernels ckconv_k_move_convert_2, ckconv_k_matrix_") != NULL, "%s", text);
     }
 }
 
@@ -1699,6 +1731,7 @@ int main(void)
     test_few();
     test_channels_first();
     test_strides();
+    test_mixed();
     test_large_filters();
     test_pixels();
     test_points();

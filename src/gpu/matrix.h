@@ -252,10 +252,12 @@ CKCI_FN int32_t ckci_data_rows(const ckci_matrix *m, const ckci_tensor *t, const
     return (int32_t)ckci_max(CKCI_PACK_BLOCK / t->len[2] / 8 * 8, 8);
 }
 
-/* Does a kernel of transforms pack t? It converts nothing, and pads nothing. */
+/* Does a kernel of transforms pack t? It pads nothing, and converts floats to halves alone. */
 CKCI_FN int ckci_matrix_moves(const ckci_matrix *m, const ckci_tensor *t, const ckci_tensor *packed)
 {
-    return CKCI_KEEP_MOVE && m->terms == 1 && !m->pairs && t->dtype == packed->dtype &&
+    const int halves = ckci_size(packed->dtype) == 2 && (t->dtype == CKCONV_F32 || t->dtype == CKCONV_F16 ||
+                                                         t->dtype == CKCONV_BF16);
+    return CKCI_KEEP_MOVE && m->terms == 1 && !m->pairs && (t->dtype == packed->dtype || halves) &&
            t->compute == packed->compute && t->op.kind == CKCONV_PASS && t->len[1] == packed->len[1] &&
            t->len[2] == packed->len[2];
 }

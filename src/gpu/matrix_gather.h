@@ -184,8 +184,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
         ckci_tensor from = *w;
         across = may && c->c % 8 == 0;
         ckci_packed_weights(c, back && !across, type, NULL, w);
-        m->pack =
-            as_is && ckci_matrix_moves(m, &from, w) && (across || !back || one) ? CKCI_PACK_MOVE : CKCI_PACK;
+        m->pack = as_is && ckci_matrix_moves(m, &from, w) ? CKCI_PACK_MOVE : CKCI_PACK;
         if (m->pack == CKCI_PACK && across) {
             across = 0;
             ckci_packed_weights(c, 1, type, NULL, w);

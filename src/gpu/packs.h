@@ -7,8 +7,8 @@
 #pragma once
 #include "gpu/matrix_gather.h"
 
-/* Packs the weights of problem p, as m's kernel reads them. amd: for such a device. */
-CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, ckci_launch *l)
+/* Packs the weights of problem p, as m's kernel reads them. */
+CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, ckci_launch *l)
 {
     ckci_gpu_pack *k = &l->a.pack;
     int back = p->op == CKCONV_BWD_DATA;
@@ -41,17 +41,6 @@ CKCI_FN void ckci_make_pack(const ckci_conv *p, const ckci_matrix *m, int amd, c
     k->by_x = ckci_make_divisor(c->filter[2]);
     k->by_y = ckci_make_divisor(c->filter[1]);
     l->grid = ckci_ceil_div(k->count, 256);
-    if (amd && ckci_size(k->type) == 2 && m->merge == 1 && k->column == 1 && k->step > 1 && !m->pairs &&
-        c->k == p->k && c->c == p->c) {
-        int64_t columns = ckci_ceil_div(k->columns, 64), red = ckci_ceil_div(k->red, 64);
-        int64_t blocks = ckci_saturating_mul(columns * red, m->conv.g * (int64_t)k->by_taps.d);
-        if (blocks <= INT32_MAX) {
-            ckci_set_kernel(l, CKCI_KERNEL_pack_turn);
-            k->by_one_column = ckci_make_divisor(columns);
-            k->by_one_red = ckci_make_divisor(red);
-            l->grid = blocks;
-        }
-    }
 }
 
 /* The packing of `which`; p: groups merged, everything else as the caller sees it. */
@@ -116,7 +105,7 @@ CKCI_FN ckconv_status ckci_emit_packs(const ckconv_plan *plan, const ckci_proble
         CKCI_TRY(ckci_make_move(&plan->device, &merged->t[CKCI_WEI], &m->conv.t[CKCI_WEI], &l[0], err));
         waits = 1;
     } else if (m->pack) {
-        ckci_make_pack(&p->conv, m, plan->device.kind == CKCONV_DEVICE_AMD, &l[0]);
+        ckci_make_pack(&p->conv, m, &l[0]);
         waits = 1;
     }
     for (int i = 0; i < 3; i++) {

@@ -349,7 +349,6 @@
     X(norm_param_f64, NORM_F64, 2, ckci_gpu_norm, 256, ckci_k_norm_param<double>)                            \
     X(pack_data, PACK, 3, ckci_gpu_pack_data, 256, ckci_k_pack_data)                                         \
     X(pack, PACK, 4, ckci_gpu_pack, 256, ckci_k_pack)                                                        \
-    X(pack_turn, PACK, 2, ckci_gpu_pack, 256, ckci_k_pack_turn)                                              \
     X(move, MOVE, 1, ckci_gpu_move, 256, ckci_k_move)                                                        \
     X(move_copy, MOVE, 1, ckci_gpu_move, 256, ckci_k_move_copy)                                              \
     X(move_turn_1, MOVE, 4, ckci_gpu_moves, 256, ckci_k_moves<ckci_k_move_turn<1, false>>)                   \
