@@ -1230,6 +1230,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef NOTHING
 #pragma push_macro("NO_TILE")
 #undef NO_TILE
+#pragma push_macro("NUMBERS")
+#undef NUMBERS
 #pragma push_macro("NVIDIA")
 #undef NVIDIA
 #pragma push_macro("ODD")
@@ -3581,6 +3583,7 @@ typedef struct ckci_gpu_depth_sheet {
     int32_t planes;                /* all that are written */
     int32_t pad[2], in[2], out[2]; /* `in` is what is read: dout for bwd_data; bwd_weight: out is dout */
     int32_t pairs;                 /* two columns are one load */
+    int32_t acts;                  /* an epilogue does something: numbers lie behind the weights in LDS */
     int32_t slack;                 /* bytes between bands in LDS, for the rest of 16 beside them; 0: there is
                                             none, rows are aligned; < 0: planes are spread */
     int32_t a_room, o_room;        /* bytes of LDS from plane to plane of what is read, written */
@@ -17238,7 +17241,7 @@ CKCI_FN int64_t ckci_depth_sheet_lay(ckci_gpu_depth_sheet *s, int64_t size, int6
     /* windows begin and end up to 32 bytes before and after rows; those begin up to 15 bytes later */
     int64_t o_at = 80 + ckci_ceil_div(count * a, 16) * 16,
             w_at = o_at + 16 + ckci_ceil_div(count * o, 16) * 16;
-    int64_t bytes = w_at + (weight ? 16 : count * filter * filter * 4);
+    int64_t bytes = w_at + (weight ? 16 : count * (filter * filter * 4 + 8 * s->acts));
     if (bytes <= CKCI_DEPTH_SHEET_BYTES) {
         s->count = (int32_t)count;
         s->high = (int32_t)high;
@@ -17300,6 +17303,21 @@ CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, cons
     return ckci_make_divisor(ckci_ceil_div(bytes, 16) + (bits % 16 != 0));
 }
 
+/* Is the epilogue one that sheets have: numbers for each channel, and a residual, which lies as the output
+   and, on NVIDIA, like it in its 16 bytes? *acts: it does something. */
+CKCI_FN int ckci_depth_sheet_acts(const ckconv_device *device, const ckci_gpu_depth *k, int32_t *acts)
+{
+    const ckci_gpu_target *o = &k->o;
+    *acts = o->form != CKCI_FORM_STORE;
+    if (!*acts) {
+        return o->num_d == 0;
+    }
+    return o->residual == 0 || o->residual == CKCI_RESIDUAL_FACTORS ||
+           (o->residual > 0 &&
+            (device->kind == CKCONV_DEVICE_AMD ||
+             ((uintptr_t)o->d[o->residual - 1].p - (uintptr_t)o->t.p) % 16 == 0));
+}
+
 /* Sheets, if there is a kernel for them: which, else -1. */
 CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *device, ckci_gpu_depth *k)
 {
@@ -17312,8 +17330,8 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     int fits = there && k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
                (f == 3 || f == 5 || (f == 7 && stride == 1)) && stride <= 2 && p->filter[0] == 1 &&
                p->pad[0] == 0 && p->dilation[1] == 1 && p->dilation[2] == 1;
-    fits =
-        fits && (weight || (k->o.t.dtype == k->a.dtype && k->o.t.op.kind == CKCONV_PASS && k->o.num_d == 0));
+    int32_t acts = 0;
+    fits = fits && (weight || (k->o.t.dtype == k->a.dtype && ckci_depth_sheet_acts(device, k, &acts)));
     fits = fits && ckci_depth_dense_planes(read) && ckci_depth_dense_planes(written) && p->g > 1;
     /* on an H100 bwd_weight that walks was faster where rows are aligned (f16 3 x 3 of 56: 130 us, here 148);
        so were all passes of 7 x 7 of many rows (f16 fwd of 64 x 64: 132, of 61 x 61 here 171; but 16 x 16:
@@ -17328,6 +17346,7 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
         return -1;
     }
     memset(s, 0, sizeof *s);
+    s->acts = acts;
     int back_2 = back && stride == 2;
     for (int i = 0; i < 2; i++) {
         s->in[i] = (int32_t)read->len[4 + i];
@@ -17442,7 +17461,8 @@ CKCI_FN ckconv_status ckci_depth_gather(const ckci_conv *p, const ckconv_device 
     if (through) {
         vec = half ? 2 : 1;
     } else if (!planes) {
-        int64_t most = room / ((int64_t)k->taps * k->red * vec);
+        const int numbers = columns && k->o.residual != CKCI_RESIDUAL_ANY; /* two a channel, behind weights */
+        int64_t most = room / (((int64_t)k->taps * k->red + 2 * numbers) * vec);
         k->lanes_c = ckci_depth_lanes(ckci_ceil_div(p->g, vec), vec * (int64_t)ckci_size(k->a.dtype), most,
                                       columns ? most : room / (row * vec), 1, k->dim[2].filter >= 5);
     }
@@ -27799,6 +27819,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("NORM_PLANES")
 #pragma pop_macro("NOTHING")
 #pragma pop_macro("NO_TILE")
+#pragma pop_macro("NUMBERS")
 #pragma pop_macro("NVIDIA")
 #pragma pop_macro("ODD")
 #pragma pop_macro("OF_X")

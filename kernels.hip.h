@@ -16373,16 +16373,56 @@ template <class S> struct ckci_k_resident<ckci_k_pixel<S>> {
   >>k-depth-epilogue
   The epilogue of a strip: XO outputs of V channels that a thread holds in registers, in the closed form
   (ckci_set_form in gpu/conv.h). Channels are groups here. What D tensors have for a channel is loaded once
-  for the strip; D tensors that lie as the output are loaded in the pieces in which it is stored. Kernels that
-  have registers for it load all this before the sums are ready (ckci_k_depth_ahead); those that keep strips
-  in other ways write element by element (ckci_k_depth_write in kernels/depth/common.h).
+  for the strip, or, by kernels with room for it, for all strips, to LDS; D tensors that lie as the output are
+  loaded in the pieces in which it is stored. Kernels that have registers for it load all this before the sums
+  are ready (ckci_k_depth_ahead); those that keep strips in other ways write element by element
+  (ckci_k_depth_write in kernels/depth/common.h).
 */
+/* Has the epilogue numbers of each channel, and a residual at most? */
+CKCI_K_FN bool ckci_k_depth_has_numbers(const ckci_gpu_target &o)
+{
+    return o.residual >= 0 || o.residual == CKCI_RESIDUAL_FACTORS;
+}
+
+/* What those are for one channel: a factor of its sums, and what is added, beta in it. */
+template <class T> CKCI_K_FN void ckci_k_depth_numbers(const ckci_gpu_target &o, int32_t channel, T *to)
+{
+    T factor = 1, sum = 0;
+    CKCI_K_UNROLL(1)
+    for (int j = 0; j < o.adds; j++) {
+        const ckci_gpu_extra &t = o.d[j];
+        if (t.line == CKCI_LINE_CHANNELS) {
+            T d;
+            ckci_k_load_number(t.dtype, t.p + channel * t.stride[2] * ckci_k_size(t.dtype), d);
+            if (t.how == CKCI_EXTRA_MULTIPLY) {
+                factor *= d;
+            } else {
+                sum = ckci_k_fma(ckci_k_closed<T>(o).beta, d, sum);
+            }
+        }
+    }
+    to[0] = factor;
+    to[1] = sum;
+}
+
+/* And what they do to N sums of V channels, whose numbers lie beside each other. */
+template <int V, int N, class T>
+CKCI_K_FN void ckci_k_depth_scale(const ckci_gpu_target &o, const T *number, T (&x)[N])
+{
+    const T alpha = ckci_k_closed<T>(o).alpha;
+    CKCI_K_UNROLL(32)
+    for (int i = 0; i < N; i++) {
+        x[i] = ckci_k_fma(alpha, x[i] * number[i % V * 2], number[i % V * 2 + 1]);
+    }
+}
+
 /* The epilogue of XO outputs of V channels, in any form but SINGLE (p.o_same). Outputs are x_step bytes
    apart, the first one `to` bytes from the tensor's begin; left: those that exist. D tensors that lie as the
-   output are of its type and loaded as it is stored. */
+   output are of its type and loaded as it is stored. number: in LDS, of the channels; NULL: nowhere. */
 template <class S, int V, int XO, bool PLANES, bool GELU = false>
 CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)[XO * V], int64_t to,
-                                     int64_t x_step, int32_t channel, int32_t left)
+                                     int64_t x_step, int32_t channel, int32_t left,
+                                     const typename S::T *number = nullptr)
 {
     typedef typename S::T T;
     constexpr int PER = PLANES ? 4 : V, COUNT = XO * V / PER;
@@ -16401,13 +16441,20 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
             }
         }
     }
-    CKCI_K_UNROLL(32)
-    for (int i = 0; i < XO * V; i++) {
-        e[i] *= alpha;
+    if (number) {
+        ckci_k_depth_scale<V>(o, number, e);
+    } else {
+        CKCI_K_UNROLL(32)
+        for (int i = 0; i < XO * V; i++) {
+            e[i] *= alpha;
+        }
     }
     CKCI_K_UNROLL(1)
     for (int j = 0; j < o.adds; j++) {
         const ckci_gpu_extra &t = o.d[j];
+        if (t.line == CKCI_LINE_CHANNELS && number) {
+            continue;
+        }
         if (t.line == CKCI_LINE_CHANNELS) {
             const int32_t size = t.dtype == CKCONV_F32 ? 4 : sizeof(T) == 8 ? 8 : 2;
             CKCI_K_UNROLL(4)
@@ -16465,11 +16512,12 @@ CKCI_K_FN void ckci_k_depth_epilogue(const ckci_gpu_depth &p, typename S::T (&e)
 
 /* What strips of a thread's channels need of D tensors where p.o.residual is not negative, loaded before
    their sums are ready: of those with a number for each channel the sum, once for all strips; of the residual
-   its pieces (p.o_vec). READY: 0: nothing is. */
+   its pieces (p.o_vec). READY: 0: nothing is; 2: where there are factors, numbers in LDS. */
 template <class S, int V, int XO, int READY> struct ckci_k_depth_ahead {
     typedef typename S::T T;
     T shift[V];
     ckci_k_vec<S, V> more[XO];
+    const T *number;
 
     CKCI_K_MEMBER void start(const ckci_gpu_depth &p, int32_t channel)
     {
@@ -16492,6 +16540,11 @@ template <class S, int V, int XO, int READY> struct ckci_k_depth_ahead {
         }
     }
 
+    CKCI_K_MEMBER void listed_at(const T *numbers)
+    {
+        number = numbers;
+    }
+
     /* Of the strip that goes to byte `to`, if it does (good), the outputs that exist. */
     CKCI_K_MEMBER void fetch(const ckci_gpu_depth &p, int32_t to, int32_t left, bool good)
     {
@@ -16511,17 +16564,27 @@ template <class S, int V, int XO, int READY> struct ckci_k_depth_ahead {
     /* Is the epilogue of that kind? */
     static CKCI_K_MEMBER bool takes(const ckci_gpu_depth &p)
     {
-        return p.o.residual == 0 || (p.o.residual > 0 && p.o_vec);
+        return p.o.residual == 0 || (p.o.residual > 0 && p.o_vec) ||
+               (READY == 2 && p.o.residual == CKCI_RESIDUAL_FACTORS);
+    }
+
+    static CKCI_K_MEMBER const T *listed(const ckci_gpu_depth &)
+    {
+        return nullptr;
     }
 
     CKCI_K_MEMBER void finish(const ckci_gpu_depth &p, T (&e)[XO * V]) const
     {
         const ckci_k_closed<T> f(p.o);
-        CKCI_K_UNROLL(32)
-        for (int i = 0; i < XO * V; i++) {
-            e[i] = ckci_k_fma(f.alpha, e[i], shift[i % V]);
+        if (READY == 2 && p.o.residual == CKCI_RESIDUAL_FACTORS) {
+            ckci_k_depth_scale<V>(p.o, number, e);
+        } else {
+            CKCI_K_UNROLL(32)
+            for (int i = 0; i < XO * V; i++) {
+                e[i] = ckci_k_fma(f.alpha, e[i], shift[i % V]);
+            }
         }
-        if (p.o.residual) {
+        if (p.o.residual > 0) {
             T d[XO * V];
             ckci_k_depth_widen<XO>(more, d, p.bf16);
             ckci_k_add_numbers(p.o, p.o.gate, d, e);
@@ -16531,7 +16594,13 @@ template <class S, int V, int XO, int READY> struct ckci_k_depth_ahead {
 };
 
 template <class S, int V, int XO> struct ckci_k_depth_ahead<S, V, XO, 0> {
+    typedef typename S::T T;
+
     CKCI_K_MEMBER void start(const ckci_gpu_depth &, int32_t)
+    {
+    }
+
+    CKCI_K_MEMBER void listed_at(const T *)
     {
     }
 
@@ -16544,8 +16613,35 @@ template <class S, int V, int XO> struct ckci_k_depth_ahead<S, V, XO, 0> {
         return false;
     }
 
-    CKCI_K_MEMBER void finish(const ckci_gpu_depth &, typename S::T (&)[XO * V]) const
+    CKCI_K_MEMBER void finish(const ckci_gpu_depth &, T (&)[XO * V]) const
     {
+    }
+
+    static CKCI_K_MEMBER const T *listed(const ckci_gpu_depth &)
+    {
+        return nullptr;
+    }
+};
+
+/* The numbers of a thread's channels lie in LDS, if there are such. */
+template <class S, int V, int XO> struct ckci_k_depth_listed {
+    typedef typename S::T T;
+    const T *number;
+
+    static CKCI_K_MEMBER bool takes(const ckci_gpu_depth &p)
+    {
+        return p.o.residual == 0 || p.o.residual == CKCI_RESIDUAL_FACTORS;
+    }
+
+    CKCI_K_MEMBER void finish(const ckci_gpu_depth &p, T (&e)[XO * V]) const
+    {
+        ckci_k_depth_scale<V>(p.o, number, e);
+        ckci_k_limit_line(p.o, e);
+    }
+
+    CKCI_K_MEMBER const T *listed(const ckci_gpu_depth &p) const
+    {
+        return p.o.residual > 0 ? number : nullptr;
     }
 };
 
@@ -17070,10 +17166,10 @@ CKCI_K_FN int32_t ckci_k_depth_at(const ckci_tensor &t, int32_t channel, const c
 
 /* Sums c of XO outputs of V channels that are complete: their place as bytes (to) and as where() tells; left:
    outputs from the first one to the end of the row; ahead: what is ready of their epilogue. */
-template <class S, int V, int XO, bool PLANES, class Where, int READY = 0>
+template <class S, int V, int XO, bool PLANES, class Where, class Ahead = ckci_k_depth_ahead<S, V, XO, 0>>
 CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename S::T *c, int32_t to,
                                       int32_t channel, int32_t left, const Where &where,
-                                      const ckci_k_depth_ahead<S, V, XO, READY> &ahead = {})
+                                      const Ahead &ahead = {})
 {
     const ckci_gpu_depth &p = ckci_k_late(args);
     typedef typename S::T T;
@@ -17094,7 +17190,7 @@ CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename
                 ahead.finish(p, e);
             } else {
                 ckci_k_depth_epilogue<S, V, XO, PLANES>(p, e, to, PLANES ? (int64_t)S::SIZE : (int64_t)step,
-                                                        channel, left);
+                                                        channel, left, ahead.listed(p));
             }
             ckci_k_depth_narrow<COUNT>(v, e, p.bf16);
         }
@@ -17283,6 +17379,9 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_walk_by {
             window raw;
             if (step == 0) { /* the weights follow the first rows */
                 ckci_k_depth_stage<T, F>(p, m.w.w, channel, 1);
+                if (threadIdx.x == 0 && ckci_k_depth_has_numbers(p.o)) {
+                    ckci_k_depth_numbers(p.o, channel, m.w.w + p.taps);
+                }
                 __syncthreads();
                 if (!active) {
                     return;
@@ -17312,8 +17411,9 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_walk_by {
             }
             k = 0;
             if (r >= F - 1) {
+                const ckci_k_depth_listed<S, 1, XO> listed = {m.w.w + p.taps};
                 ckci_k_depth_row_write<S, 1, XO, true>(
-                    p, c, to, channel, ckci_k_lane_afresh(p.dim[2].length - q.x), [&] { return q; });
+                    p, c, to, channel, ckci_k_lane_afresh(p.dim[2].length - q.x), [&] { return q; }, listed);
                 to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
                 q.y++;
             }
@@ -17417,12 +17517,18 @@ template <class S, int V, int XO, int STRIDE> struct ckci_k_depth_column {
         for (int r = 0; r < 2; r++) {
             load(raw[r], p.a.p, at + r * a_row, step, y + r >= low && y + r < end ? mask : 0);
         }
-        ckci_k_depth_stage<T, 3>(p, m.w, tile, p.lanes_c * V);
+        const int32_t channels = p.lanes_c * V;
+        ckci_k_depth_stage<T, 3>(p, m.w, tile, channels);
+        CKCI_K_UNROLL(1)
+        for (int32_t i = t; ckci_k_depth_has_numbers(p.o) && i < channels; i += 256) {
+            if (tile * channels + i < p.g) {
+                ckci_k_depth_numbers(p.o, tile * channels + i, m.w + 9 * channels + 2 * i);
+            }
+        }
         __syncthreads();
         if (!active) {
             return;
         }
-        const int32_t channels = p.lanes_c * V;
         T f[HELD ? 9 * V : 1], c[2 / STRIDE][SUMS];
         CKCI_K_UNROLL(16)
         for (int k = 0; k < (HELD ? 9 : 0); k++) {
@@ -17451,12 +17557,14 @@ template <class S, int V, int XO, int STRIDE> struct ckci_k_depth_column {
                 }
                 const int32_t row = done + (STRIDE == 1 ? r : 0);
                 if (row >= 0 && row < rows) {
-                    ckci_k_depth_row_write<S, V, XO, false>(p, sums, to, channel,
-                                                            ckci_k_lane_afresh(p.dim[2].length - q.x), [&] {
-                                                                ckci_k_place written = q;
-                                                                written.y += row;
-                                                                return written;
-                                                            });
+                    const ckci_k_depth_listed<S, V, XO> listed = {w + 9 * channels + lane * V};
+                    auto where = [&] {
+                        ckci_k_place written = q;
+                        written.y += row;
+                        return written;
+                    };
+                    ckci_k_depth_row_write<S, V, XO, false>(
+                        p, sums, to, channel, ckci_k_lane_afresh(p.dim[2].length - q.x), where, listed);
                     to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
                 }
                 add<true>(sums, v, f, w, channels, 0);
@@ -17817,11 +17925,14 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
         LANES = FREE ? 128 : CKCI_DEPTH_DOWN_LANES(F),
         WINDOW = XO + F - 1,
         HELD = F == 3 || FREE,
-        R = HELD && ASYNC ? 2 : 1
+        R = HELD && ASYNC ? 2 : 1,
+        WEIGHTS = F * F * LANES * V,
+        READY = !ASYNC ? 0 : F == 7 && V == 2 ? 1 : 2, /* 1: no register is left to say where factors are */
+        NUMBERS = READY == 2 ? 2 * LANES * V : 0       /* of an epilogue with factors, behind the weights */
     };
     typedef ckci_k_depth_rows<R, ASYNC, FREE ? +CKCI_DEPTH_DOWN_MORE : +CKCI_DEPTH_DOWN_BYTES> source;
 
-    typedef ckci_k_depth_taps_beside<typename source::lds, T, F * F * LANES * V, FREE> lds;
+    typedef ckci_k_depth_taps_beside<typename source::lds, T, WEIGHTS + NUMBERS, FREE> lds;
 
     static CKCI_K_MEMBER void stage(const ckci_gpu_depth &args, T *to, int32_t channel)
     {
@@ -17831,9 +17942,13 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
         w.used = p.lanes_c * V;
         w.limit = p.g;
         if constexpr (ASYNC || LANES * V < 64) {
-            ckci_k_depth_stage<T, false, 256>(w, to, F * F * LANES * V);
+            ckci_k_depth_stage<T, false, 256>(w, to, WEIGHTS);
         } else {
             ckci_k_depth_stage_waves<T, 1, F, LANES * V>(w, to);
+        }
+        const int32_t i = (int32_t)threadIdx.x;
+        if (NUMBERS > 0 && p.o.residual == CKCI_RESIDUAL_FACTORS && i < w.used && channel + i < p.g) {
+            ckci_k_depth_numbers(p.o, channel + i, to + WEIGHTS + 2 * i);
         }
     }
 
@@ -17902,7 +18017,7 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
                       late.a_vec);
             source::commit();
         }
-        ckci_k_depth_ahead<S, V, XO, ASYNC> more;
+        ckci_k_depth_ahead<S, V, XO, READY> more;
         more.start(p, channel);
         T c[F * XO * V];
         CKCI_K_UNROLL(128)
@@ -17939,6 +18054,7 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
                             q.y += y + r - top - (F - 1);
                             return q;
                         };
+                        more.listed_at(m.w + WEIGHTS + 2 * V * lane);
                         ckci_k_depth_row_write<S, V, XO, false>(late, c, to, channel, left, where, more);
                         to += (int32_t)late.o.t.stride[4] * (int32_t)S::SIZE;
                     }
@@ -19094,6 +19210,8 @@ template <class S> struct ckci_k_resident<ckci_k_depth_deep_weight<S>> {
   fwd and bwd_data, channels first: planes, or bands of their rows, lie in LDS as they lie in memory, so that
   memory is read and written in whole lines whatever the width, stride or padding. A block owns the outputs of
   its planes or bands, a thread neighbouring columns of one. Results pass through LDS, too, on their way out.
+  An epilogue in its closed form acts before they are rounded: what it has for a channel lies in LDS behind
+  the weights, and a residual where the results will.
 */
 /* N words of halves, from half 0 of p on or (shift: 16) from half 1 on. READ: words of p that are read. */
 template <int N, int READ = N + 1>
@@ -19146,11 +19264,11 @@ template <class S> struct ckci_k_sheet {
         alignas(16) unsigned char pool[CKCI_DEPTH_SHEET_BYTES];
     };
 
-    /* Rows from `from` on of planes from `first` on, of t. */
-    static CKCI_K_MEMBER unsigned char *memory(const ckci_tensor &t, int64_t first, const int32_t *size,
+    /* Rows from `from` on of planes from `first` on, of a tensor. */
+    static CKCI_K_MEMBER unsigned char *memory(unsigned char *tensor, int64_t first, const int32_t *size,
                                                int32_t from)
     {
-        return ckci_k_global(t.p) + (first * size[0] + from) * (size[1] * (int32_t)S::SIZE);
+        return ckci_k_global(tensor) + (first * size[0] + from) * (size[1] * (int32_t)S::SIZE);
     }
 
     /* AMD: planes begin with a whole 16 bytes in LDS wherever they do in memory, and so far from each other
@@ -19345,9 +19463,9 @@ template <class S> struct ckci_k_sheet {
         }
     }
 
-    /* `rows` rows of each of `planes` planes of t; one piece where a block takes whole ones. */
+    /* `rows` rows of each of `planes` planes of a tensor; one piece where a block takes whole ones. */
     template <bool OUT>
-    static CKCI_K_MEMBER void rows(const ckci_gpu_depth &p, const ckci_tensor &t, unsigned char *at,
+    static CKCI_K_MEMBER void rows(const ckci_gpu_depth &p, unsigned char *tensor, unsigned char *at,
                                    unsigned char *memory, int32_t planes, const int32_t *size, int32_t rows,
                                    int32_t room, ckci_divisor by)
     {
@@ -19355,7 +19473,7 @@ template <class S> struct ckci_k_sheet {
         const bool one = !spread(p) && p.sheet.bands == 1;
         const int32_t pieces = one ? 1 : planes, bytes = (one ? planes * size[0] : rows) * row;
         const int64_t apart = (int64_t)size[0] * row;
-        const unsigned char *begin = ckci_k_global(t.p);
+        const unsigned char *begin = ckci_k_global(tensor);
         const unsigned char *end = begin + (int64_t)p.n * p.g * apart;
 #if !defined(__CUDACC__)
         if (spread(p)) {
@@ -19622,6 +19740,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         int32_t pitch_out;   /* bytes */
         int32_t row, length; /* the row that comes; rows that exist, or that the band needs */
         uint32_t wanted;     /* outputs that exist */
+        const T *number;     /* the epilogue's of the channel, in LDS */
 #if defined(__HIP_DEVICE_COMPILE__)
         int32_t other; /* see store_eight */
         bool whole, late;
@@ -19641,8 +19760,40 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         return x;
     }
 
-    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void write(columns &a, const T *c)
+    /* The epilogue of XO sums. The residual lies where they will be written. */
+    template <bool BF16, bool PAIRS>
+    static CKCI_K_MEMBER void finish(const ckci_gpu_target &o, const columns &a, T (&x)[XO])
     {
+        ckci_k_depth_scale<1>(o, a.number, x);
+        if (o.residual > 0) {
+            constexpr int W = PAIRS ? 2 : 1;
+            const unsigned char *at = a.to;
+#if defined(__HIP_DEVICE_COMPILE__)
+            at += STORED == 8 && a.late ? a.other : 0;
+#endif
+            T d[XO];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < XO; i += W) {
+                ckci_k_vec<S, W> raw;
+                raw.load(at + i * (int)S::SIZE);
+                raw.template widen<BF16>(d + i);
+            }
+            ckci_k_add_numbers(o, o.gate, d, x);
+        }
+        ckci_k_limit_line(o, x);
+    }
+
+    template <bool BF16, bool PAIRS>
+    static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, columns &a, const T *sums)
+    {
+        T c[XO];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < XO; i++) {
+            c[i] = sums[i];
+        }
+        if (p.sheet.acts) {
+            finish<BF16, PAIRS>(p.o, a, c);
+        }
         if constexpr (sheet::EIGHTS && STORED == 8) {
 #if defined(__HIP_DEVICE_COMPILE__)
             sheet::template store_eight<BF16, PAIRS>(a.to, a.other, a.late, a.wanted, a.whole, c);
@@ -19680,7 +19831,8 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     }
 
     /* `rows` output rows. BACK: two at a time, from `before` rows before the first one on. */
-    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void walk(columns &a, int32_t rows, int32_t before)
+    template <bool BF16, bool PAIRS>
+    static CKCI_K_MEMBER void walk(const ckci_gpu_depth &p, columns &a, int32_t rows, int32_t before)
     {
         T c[SUMS * XO];
         CKCI_K_UNROLL(32)
@@ -19692,10 +19844,10 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             for (int32_t y = -before; y < rows; y += 2) {
                 take<BF16, PAIRS, false, 2, 0, F, 1>(a, c);
                 if (y >= 0) {
-                    write<BF16, PAIRS>(a, c);
+                    write<BF16, PAIRS>(p, a, c);
                 }
                 if (y >= -1 && y + 1 < rows) {
-                    write<BF16, PAIRS>(a, c + XO);
+                    write<BF16, PAIRS>(p, a, c + XO);
                 }
             }
         } else if constexpr (STRIDE == 1) {
@@ -19710,7 +19862,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
                     ckci_k_depth_beside(c);
                 }
                 if (y >= 0) {
-                    write<BF16, PAIRS>(a, c);
+                    write<BF16, PAIRS>(p, a, c);
                 }
             }
             CKCI_K_UNROLL(1)
@@ -19720,7 +19872,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
                     c[i] = i + XO < F * XO ? c[(i + XO) % (F * XO)] : (T)0;
                 }
                 if (y >= 0) {
-                    write<BF16, PAIRS>(a, c);
+                    write<BF16, PAIRS>(p, a, c);
                 }
             }
         } else {
@@ -19728,7 +19880,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             for (int32_t y = 1 - HALF; y < rows; y++) {
                 take<BF16, PAIRS, false, 1, 2 * (HALF - 1), HALF, -2>(a, c);
                 if (y >= 0) {
-                    write<BF16, PAIRS>(a, c);
+                    write<BF16, PAIRS>(p, a, c);
                 }
                 take<BF16, PAIRS, false, 0, 2 * (HALF - 1) - 1, HALF - 1, -2>(a, c + XO);
             }
@@ -19750,17 +19902,29 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             from = top < 0 ? 0 : top;
             to = end < to ? end : to;
         }
-        unsigned char *memory = sheet::memory(p.a, first, s.in, from);
-        const int32_t in = (int32_t)sheet::FRONT + sheet::slip(p, memory);
-        sheet::template rows<false>(p, p.a, m.pool + in, memory, planes, s.in, to - from, s.a_room, s.by_a);
-        ckci_k_copies_end();
-        memory = sheet::memory(p.o.t, first, s.out, y);
+        unsigned char *memory = sheet::memory(p.o.t.p, first, s.out, y);
         unsigned char *out = m.pool + s.o_at + sheet::slip(p, memory);
+        int32_t in = 0;
+        CKCI_K_UNROLL(1)
+        for (int32_t j = s.acts && p.o.residual > 0; j >= 0; j--) { /* the code of copies stands once */
+            unsigned char *tensor = j ? p.o.d[p.o.residual - 1].p : p.a.p;
+            const int32_t *size = j ? s.out : s.in;
+            unsigned char *of = sheet::memory(tensor, first, size, j ? y : from);
+            in = (int32_t)sheet::FRONT + sheet::slip(p, of);
+            sheet::template rows<false>(p, tensor, j ? out : m.pool + in, of, planes, size,
+                                        j ? rows : to - from, j ? s.o_room : s.a_room, j ? s.by_o : s.by_a);
+        }
+        ckci_k_copies_end();
         T *w = (T *)(m.pool + s.w_at);
+        T *numbers = w + planes * (F * F);
         ckci_k_depth_taps taps = ckci_k_depth_find_taps<1, F, F * F>(p, !BACK && p.dim[2].gather_back);
         taps.first = first;
         taps.by_g = s.by_g;
         ckci_k_depth_stage<T, true, sheet::THREADS>(taps, w, planes * F * F);
+        if (s.acts && t < planes) {
+            const int32_t all = first + t;
+            ckci_k_depth_numbers(p.o, all - ckci_k_divide(all, s.by_g) * p.g, numbers + 2 * t);
+        }
         ckci_k_copies_wait<0>();
         __syncthreads();
         const int32_t wide = (int32_t)s.by_wide.d;
@@ -19776,6 +19940,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
                            left, s.in[1], pitch);
             a.pitch_out = s.out[1] * (int32_t)S::SIZE;
             a.to = out + plane * s.o_room + x * (int32_t)S::SIZE;
+            a.number = numbers + 2 * plane;
             a.row = top;
             a.length = to; /* stride 2 takes a row more, which no output needs */
             a.wanted = 0;
@@ -19801,18 +19966,18 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             constexpr bool HALVES = S::SIZE == 2, TWO = STRIDE == 1;
             if (TWO && s.pairs) {
                 if (HALVES && CKCI_K_BF16(p.bf16)) {
-                    walk<HALVES, TWO>(a, rows, before);
+                    walk<HALVES, TWO>(p, a, rows, before);
                 } else {
-                    walk<false, TWO>(a, rows, before);
+                    walk<false, TWO>(p, a, rows, before);
                 }
             } else if (HALVES && CKCI_K_BF16(p.bf16)) {
-                walk<HALVES, false>(a, rows, before);
+                walk<HALVES, false>(p, a, rows, before);
             } else {
-                walk<false, false>(a, rows, before);
+                walk<false, false>(p, a, rows, before);
             }
         }
         __syncthreads();
-        sheet::template rows<true>(p, p.o.t, out, memory, planes, s.out, rows, s.o_room, s.by_o);
+        sheet::template rows<true>(p, p.o.t.p, out, memory, planes, s.out, rows, s.o_room, s.by_o);
     }
 };
 
@@ -19919,7 +20084,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
             const ckci_gpu_depth &late = ckci_k_late(args);
             const ckci_gpu_depth_sheet &now = late.sheet;
             const int32_t *size = i ? now.out : now.in;
-            const ckci_tensor &t = i ? late.a : late.b;
+            unsigned char *t = i ? late.a.p : late.b.p;
             unsigned char *memory = sheet::memory(t, first, size, i ? y : from);
             in = out;
             out = (i ? now.o_at : (int32_t)sheet::FRONT) + sheet::slip(late, memory);

@@ -438,6 +438,8 @@
 #undef NOTHING
 #pragma push_macro("NO_TILE")
 #undef NO_TILE
+#pragma push_macro("NUMBERS")
+#undef NUMBERS
 #pragma push_macro("NVIDIA")
 #undef NVIDIA
 #pragma push_macro("ODD")

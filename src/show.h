@@ -222,6 +222,7 @@
 #pragma pop_macro("NORM_PLANES")
 #pragma pop_macro("NOTHING")
 #pragma pop_macro("NO_TILE")
+#pragma pop_macro("NUMBERS")
 #pragma pop_macro("NVIDIA")
 #pragma pop_macro("ODD")
 #pragma pop_macro("OF_X")

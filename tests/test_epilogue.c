@@ -328,9 +328,13 @@ static const shape_row line_shapes[] = {
     {1, 1, 2, 24, 48, {3, 0, 0}, {33, 0, 0}, 1, 1, 1},    /* 1D */
     {2, 1, 3, 192, 64, {1, 1, 0}, {9, 24, 0}, 1, 0, 0},   /* channels first: a product for each image */
     {1, 1, 2, 64, 192, {1, 0, 0}, {152, 0, 0}, 1, 0, 0},
+    {2, 5, 3, 1, 1, {3, 3, 0}, {14, 9, 0}, 1, 1, 1}, /* depthwise, planes in LDS: several in a block */
+    {2, 6, 2, 1, 1, {5, 5, 0}, {15, 12, 0}, 2, 2, 2},
+    {2, 7, 1, 1, 1, {7, 7, 0}, {11, 13, 0}, 1, 3, 3},
+    {2, 2, 1, 1, 1, {3, 3, 0}, {71, 115, 0}, 1, 1, 1}, /* and bands of them */
 };
 #define LINE_SHAPES ((int)(sizeof line_shapes / sizeof line_shapes[0]))
-enum { LINE_FORMS = 8, LINE_IMAGES = 2 }; /* the last ones */
+enum { LINE_FORMS = 8, LINE_FIRST = 6 }; /* the last ones are channels first */
 
 /* 0, 1: a number for each channel, of the output's type or f32; 2, 3: as the output, likewise; 4: one number;
    5: every other number of a vector; 6: as the output but for one stride; 7: a vector that is not aligned. */
@@ -375,7 +379,7 @@ static void part_lines(void)
         test_rng r = test_seed((uint64_t)i + 12000);
         make_desc(&d, shape, type, op);
         const int w = naive_written(op);
-        if (i % 5 == 4 || shape >= line_shapes + LINE_SHAPES - LINE_IMAGES) {
+        if (i % 5 == 4 || shape >= line_shapes + LINE_SHAPES - LINE_FIRST) {
             d.in.layout = d.out.layout = CKCONV_NGCHW;
         }
         ckconv_element_op *epilogue = written_op(&d, op);

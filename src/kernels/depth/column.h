@@ -86,12 +86,18 @@ template <class S, int V, int XO, int STRIDE> struct ckci_k_depth_column {
         for (int r = 0; r < 2; r++) {
             load(raw[r], p.a.p, at + r * a_row, step, y + r >= low && y + r < end ? mask : 0);
         }
-        ckci_k_depth_stage<T, 3>(p, m.w, tile, p.lanes_c * V);
+        const int32_t channels = p.lanes_c * V;
+        ckci_k_depth_stage<T, 3>(p, m.w, tile, channels);
+        CKCI_K_UNROLL(1)
+        for (int32_t i = t; ckci_k_depth_has_numbers(p.o) && i < channels; i += 256) {
+            if (tile * channels + i < p.g) {
+                ckci_k_depth_numbers(p.o, tile * channels + i, m.w + 9 * channels + 2 * i);
+            }
+        }
         __syncthreads();
         if (!active) {
             return;
         }
-        const int32_t channels = p.lanes_c * V;
         T f[HELD ? 9 * V : 1], c[2 / STRIDE][SUMS];
         CKCI_K_UNROLL(16)
         for (int k = 0; k < (HELD ? 9 : 0); k++) {
@@ -120,12 +126,14 @@ template <class S, int V, int XO, int STRIDE> struct ckci_k_depth_column {
                 }
                 const int32_t row = done + (STRIDE == 1 ? r : 0);
                 if (row >= 0 && row < rows) {
-                    ckci_k_depth_row_write<S, V, XO, false>(p, sums, to, channel,
-                                                            ckci_k_lane_afresh(p.dim[2].length - q.x), [&] {
-                                                                ckci_k_place written = q;
-                                                                written.y += row;
-                                                                return written;
-                                                            });
+                    const ckci_k_depth_listed<S, V, XO> listed = {w + 9 * channels + lane * V};
+                    auto where = [&] {
+                        ckci_k_place written = q;
+                        written.y += row;
+                        return written;
+                    };
+                    ckci_k_depth_row_write<S, V, XO, false>(
+                        p, sums, to, channel, ckci_k_lane_afresh(p.dim[2].length - q.x), where, listed);
                     to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
                 }
                 add<true>(sums, v, f, w, channels, 0);

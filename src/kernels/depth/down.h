@@ -24,11 +24,14 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
         LANES = FREE ? 128 : CKCI_DEPTH_DOWN_LANES(F),
         WINDOW = XO + F - 1,
         HELD = F == 3 || FREE,
-        R = HELD && ASYNC ? 2 : 1
+        R = HELD && ASYNC ? 2 : 1,
+        WEIGHTS = F * F * LANES * V,
+        READY = !ASYNC ? 0 : F == 7 && V == 2 ? 1 : 2, /* 1: no register is left to say where factors are */
+        NUMBERS = READY == 2 ? 2 * LANES * V : 0       /* of an epilogue with factors, behind the weights */
     };
     typedef ckci_k_depth_rows<R, ASYNC, FREE ? +CKCI_DEPTH_DOWN_MORE : +CKCI_DEPTH_DOWN_BYTES> source;
 
-    typedef ckci_k_depth_taps_beside<typename source::lds, T, F * F * LANES * V, FREE> lds;
+    typedef ckci_k_depth_taps_beside<typename source::lds, T, WEIGHTS + NUMBERS, FREE> lds;
 
     static CKCI_K_MEMBER void stage(const ckci_gpu_depth &args, T *to, int32_t channel)
     {
@@ -38,9 +41,13 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
         w.used = p.lanes_c * V;
         w.limit = p.g;
         if constexpr (ASYNC || LANES * V < 64) {
-            ckci_k_depth_stage<T, false, 256>(w, to, F * F * LANES * V);
+            ckci_k_depth_stage<T, false, 256>(w, to, WEIGHTS);
         } else {
             ckci_k_depth_stage_waves<T, 1, F, LANES * V>(w, to);
+        }
+        const int32_t i = (int32_t)threadIdx.x;
+        if (NUMBERS > 0 && p.o.residual == CKCI_RESIDUAL_FACTORS && i < w.used && channel + i < p.g) {
+            ckci_k_depth_numbers(p.o, channel + i, to + WEIGHTS + 2 * i);
         }
     }
 
@@ -109,7 +116,7 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
                       late.a_vec);
             source::commit();
         }
-        ckci_k_depth_ahead<S, V, XO, ASYNC> more;
+        ckci_k_depth_ahead<S, V, XO, READY> more;
         more.start(p, channel);
         T c[F * XO * V];
         CKCI_K_UNROLL(128)
@@ -146,6 +153,7 @@ template <class S, int F, int XO, bool ASYNC> struct ckci_k_depth_down_by {
                             q.y += y + r - top - (F - 1);
                             return q;
                         };
+                        more.listed_at(m.w + WEIGHTS + 2 * V * lane);
                         ckci_k_depth_row_write<S, V, XO, false>(late, c, to, channel, left, where, more);
                         to += (int32_t)late.o.t.stride[4] * (int32_t)S::SIZE;
                     }

@@ -3,9 +3,11 @@
   fwd and bwd_data, channels first: planes, or bands of their rows, lie in LDS as they lie in memory, so that
   memory is read and written in whole lines whatever the width, stride or padding. A block owns the outputs of
   its planes or bands, a thread neighbouring columns of one. Results pass through LDS, too, on their way out.
+  An epilogue in its closed form acts before they are rounded: what it has for a channel lies in LDS behind
+  the weights, and a residual where the results will.
 */
 #pragma once
-#include "kernels/depth/common.h"
+#include "kernels/depth/epilogue.h"
 
 /* N words of halves, from half 0 of p on or (shift: 16) from half 1 on. READ: words of p that are read. */
 template <int N, int READ = N + 1>
@@ -58,11 +60,11 @@ template <class S> struct ckci_k_sheet {
         alignas(16) unsigned char pool[CKCI_DEPTH_SHEET_BYTES];
     };
 
-    /* Rows from `from` on of planes from `first` on, of t. */
-    static CKCI_K_MEMBER unsigned char *memory(const ckci_tensor &t, int64_t first, const int32_t *size,
+    /* Rows from `from` on of planes from `first` on, of a tensor. */
+    static CKCI_K_MEMBER unsigned char *memory(unsigned char *tensor, int64_t first, const int32_t *size,
                                                int32_t from)
     {
-        return ckci_k_global(t.p) + (first * size[0] + from) * (size[1] * (int32_t)S::SIZE);
+        return ckci_k_global(tensor) + (first * size[0] + from) * (size[1] * (int32_t)S::SIZE);
     }
 
     /* AMD: planes begin with a whole 16 bytes in LDS wherever they do in memory, and so far from each other
@@ -257,9 +259,9 @@ template <class S> struct ckci_k_sheet {
         }
     }
 
-    /* `rows` rows of each of `planes` planes of t; one piece where a block takes whole ones. */
+    /* `rows` rows of each of `planes` planes of a tensor; one piece where a block takes whole ones. */
     template <bool OUT>
-    static CKCI_K_MEMBER void rows(const ckci_gpu_depth &p, const ckci_tensor &t, unsigned char *at,
+    static CKCI_K_MEMBER void rows(const ckci_gpu_depth &p, unsigned char *tensor, unsigned char *at,
                                    unsigned char *memory, int32_t planes, const int32_t *size, int32_t rows,
                                    int32_t room, ckci_divisor by)
     {
@@ -267,7 +269,7 @@ template <class S> struct ckci_k_sheet {
         const bool one = !spread(p) && p.sheet.bands == 1;
         const int32_t pieces = one ? 1 : planes, bytes = (one ? planes * size[0] : rows) * row;
         const int64_t apart = (int64_t)size[0] * row;
-        const unsigned char *begin = ckci_k_global(t.p);
+        const unsigned char *begin = ckci_k_global(tensor);
         const unsigned char *end = begin + (int64_t)p.n * p.g * apart;
 #if !defined(__CUDACC__)
         if (spread(p)) {
@@ -534,6 +536,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         int32_t pitch_out;   /* bytes */
         int32_t row, length; /* the row that comes; rows that exist, or that the band needs */
         uint32_t wanted;     /* outputs that exist */
+        const T *number;     /* the epilogue's of the channel, in LDS */
 #if defined(__HIP_DEVICE_COMPILE__)
         int32_t other; /* see store_eight */
         bool whole, late;
@@ -553,8 +556,40 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
         return x;
     }
 
-    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void write(columns &a, const T *c)
+    /* The epilogue of XO sums. The residual lies where they will be written. */
+    template <bool BF16, bool PAIRS>
+    static CKCI_K_MEMBER void finish(const ckci_gpu_target &o, const columns &a, T (&x)[XO])
     {
+        ckci_k_depth_scale<1>(o, a.number, x);
+        if (o.residual > 0) {
+            constexpr int W = PAIRS ? 2 : 1;
+            const unsigned char *at = a.to;
+#if defined(__HIP_DEVICE_COMPILE__)
+            at += STORED == 8 && a.late ? a.other : 0;
+#endif
+            T d[XO];
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < XO; i += W) {
+                ckci_k_vec<S, W> raw;
+                raw.load(at + i * (int)S::SIZE);
+                raw.template widen<BF16>(d + i);
+            }
+            ckci_k_add_numbers(o, o.gate, d, x);
+        }
+        ckci_k_limit_line(o, x);
+    }
+
+    template <bool BF16, bool PAIRS>
+    static CKCI_K_MEMBER void write(const ckci_gpu_depth &p, columns &a, const T *sums)
+    {
+        T c[XO];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < XO; i++) {
+            c[i] = sums[i];
+        }
+        if (p.sheet.acts) {
+            finish<BF16, PAIRS>(p.o, a, c);
+        }
         if constexpr (sheet::EIGHTS && STORED == 8) {
 #if defined(__HIP_DEVICE_COMPILE__)
             sheet::template store_eight<BF16, PAIRS>(a.to, a.other, a.late, a.wanted, a.whole, c);
@@ -592,7 +627,8 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
     }
 
     /* `rows` output rows. BACK: two at a time, from `before` rows before the first one on. */
-    template <bool BF16, bool PAIRS> static CKCI_K_MEMBER void walk(columns &a, int32_t rows, int32_t before)
+    template <bool BF16, bool PAIRS>
+    static CKCI_K_MEMBER void walk(const ckci_gpu_depth &p, columns &a, int32_t rows, int32_t before)
     {
         T c[SUMS * XO];
         CKCI_K_UNROLL(32)
@@ -604,10 +640,10 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             for (int32_t y = -before; y < rows; y += 2) {
                 take<BF16, PAIRS, false, 2, 0, F, 1>(a, c);
                 if (y >= 0) {
-                    write<BF16, PAIRS>(a, c);
+                    write<BF16, PAIRS>(p, a, c);
                 }
                 if (y >= -1 && y + 1 < rows) {
-                    write<BF16, PAIRS>(a, c + XO);
+                    write<BF16, PAIRS>(p, a, c + XO);
                 }
             }
         } else if constexpr (STRIDE == 1) {
@@ -622,7 +658,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
                     ckci_k_depth_beside(c);
                 }
                 if (y >= 0) {
-                    write<BF16, PAIRS>(a, c);
+                    write<BF16, PAIRS>(p, a, c);
                 }
             }
             CKCI_K_UNROLL(1)
@@ -632,7 +668,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
                     c[i] = i + XO < F * XO ? c[(i + XO) % (F * XO)] : (T)0;
                 }
                 if (y >= 0) {
-                    write<BF16, PAIRS>(a, c);
+                    write<BF16, PAIRS>(p, a, c);
                 }
             }
         } else {
@@ -640,7 +676,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             for (int32_t y = 1 - HALF; y < rows; y++) {
                 take<BF16, PAIRS, false, 1, 2 * (HALF - 1), HALF, -2>(a, c);
                 if (y >= 0) {
-                    write<BF16, PAIRS>(a, c);
+                    write<BF16, PAIRS>(p, a, c);
                 }
                 take<BF16, PAIRS, false, 0, 2 * (HALF - 1) - 1, HALF - 1, -2>(a, c + XO);
             }
@@ -662,17 +698,29 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             from = top < 0 ? 0 : top;
             to = end < to ? end : to;
         }
-        unsigned char *memory = sheet::memory(p.a, first, s.in, from);
-        const int32_t in = (int32_t)sheet::FRONT + sheet::slip(p, memory);
-        sheet::template rows<false>(p, p.a, m.pool + in, memory, planes, s.in, to - from, s.a_room, s.by_a);
-        ckci_k_copies_end();
-        memory = sheet::memory(p.o.t, first, s.out, y);
+        unsigned char *memory = sheet::memory(p.o.t.p, first, s.out, y);
         unsigned char *out = m.pool + s.o_at + sheet::slip(p, memory);
+        int32_t in = 0;
+        CKCI_K_UNROLL(1)
+        for (int32_t j = s.acts && p.o.residual > 0; j >= 0; j--) { /* the code of copies stands once */
+            unsigned char *tensor = j ? p.o.d[p.o.residual - 1].p : p.a.p;
+            const int32_t *size = j ? s.out : s.in;
+            unsigned char *of = sheet::memory(tensor, first, size, j ? y : from);
+            in = (int32_t)sheet::FRONT + sheet::slip(p, of);
+            sheet::template rows<false>(p, tensor, j ? out : m.pool + in, of, planes, size,
+                                        j ? rows : to - from, j ? s.o_room : s.a_room, j ? s.by_o : s.by_a);
+        }
+        ckci_k_copies_end();
         T *w = (T *)(m.pool + s.w_at);
+        T *numbers = w + planes * (F * F);
         ckci_k_depth_taps taps = ckci_k_depth_find_taps<1, F, F * F>(p, !BACK && p.dim[2].gather_back);
         taps.first = first;
         taps.by_g = s.by_g;
         ckci_k_depth_stage<T, true, sheet::THREADS>(taps, w, planes * F * F);
+        if (s.acts && t < planes) {
+            const int32_t all = first + t;
+            ckci_k_depth_numbers(p.o, all - ckci_k_divide(all, s.by_g) * p.g, numbers + 2 * t);
+        }
         ckci_k_copies_wait<0>();
         __syncthreads();
         const int32_t wide = (int32_t)s.by_wide.d;
@@ -688,6 +736,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
                            left, s.in[1], pitch);
             a.pitch_out = s.out[1] * (int32_t)S::SIZE;
             a.to = out + plane * s.o_room + x * (int32_t)S::SIZE;
+            a.number = numbers + 2 * plane;
             a.row = top;
             a.length = to; /* stride 2 takes a row more, which no output needs */
             a.wanted = 0;
@@ -713,18 +762,18 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             constexpr bool HALVES = S::SIZE == 2, TWO = STRIDE == 1;
             if (TWO && s.pairs) {
                 if (HALVES && CKCI_K_BF16(p.bf16)) {
-                    walk<HALVES, TWO>(a, rows, before);
+                    walk<HALVES, TWO>(p, a, rows, before);
                 } else {
-                    walk<false, TWO>(a, rows, before);
+                    walk<false, TWO>(p, a, rows, before);
                 }
             } else if (HALVES && CKCI_K_BF16(p.bf16)) {
-                walk<HALVES, false>(a, rows, before);
+                walk<HALVES, false>(p, a, rows, before);
             } else {
-                walk<false, false>(a, rows, before);
+                walk<false, false>(p, a, rows, before);
             }
         }
         __syncthreads();
-        sheet::template rows<true>(p, p.o.t, out, memory, planes, s.out, rows, s.o_room, s.by_o);
+        sheet::template rows<true>(p, p.o.t.p, out, memory, planes, s.out, rows, s.o_room, s.by_o);
     }
 };
 

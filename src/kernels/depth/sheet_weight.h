@@ -99,7 +99,7 @@ template <class S, int F, int STRIDE> struct ckci_k_depth_sheet_weight {
             const ckci_gpu_depth &late = ckci_k_late(args);
             const ckci_gpu_depth_sheet &now = late.sheet;
             const int32_t *size = i ? now.out : now.in;
-            const ckci_tensor &t = i ? late.a : late.b;
+            unsigned char *t = i ? late.a.p : late.b.p;
             unsigned char *memory = sheet::memory(t, first, size, i ? y : from);
             in = out;
             out = (i ? now.o_at : (int32_t)sheet::FRONT) + sheet::slip(late, memory);

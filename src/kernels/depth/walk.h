@@ -139,6 +139,9 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_walk_by {
             window raw;
             if (step == 0) { /* the weights follow the first rows */
                 ckci_k_depth_stage<T, F>(p, m.w.w, channel, 1);
+                if (threadIdx.x == 0 && ckci_k_depth_has_numbers(p.o)) {
+                    ckci_k_depth_numbers(p.o, channel, m.w.w + p.taps);
+                }
                 __syncthreads();
                 if (!active) {
                     return;
@@ -168,8 +171,9 @@ template <class S, int XO, int F, bool ASYNC> struct ckci_k_depth_walk_by {
             }
             k = 0;
             if (r >= F - 1) {
+                const ckci_k_depth_listed<S, 1, XO> listed = {m.w.w + p.taps};
                 ckci_k_depth_row_write<S, 1, XO, true>(
-                    p, c, to, channel, ckci_k_lane_afresh(p.dim[2].length - q.x), [&] { return q; });
+                    p, c, to, channel, ckci_k_lane_afresh(p.dim[2].length - q.x), [&] { return q; }, listed);
                 to += (int32_t)ckci_k_late(p).o.t.stride[4] * (int32_t)S::SIZE;
                 q.y++;
             }

@@ -198,10 +198,10 @@ CKCI_K_FN int32_t ckci_k_depth_at(const ckci_tensor &t, int32_t channel, const c
 
 /* Sums c of XO outputs of V channels that are complete: their place as bytes (to) and as where() tells; left:
    outputs from the first one to the end of the row; ahead: what is ready of their epilogue. */
-template <class S, int V, int XO, bool PLANES, class Where, int READY = 0>
+template <class S, int V, int XO, bool PLANES, class Where, class Ahead = ckci_k_depth_ahead<S, V, XO, 0>>
 CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename S::T *c, int32_t to,
                                       int32_t channel, int32_t left, const Where &where,
-                                      const ckci_k_depth_ahead<S, V, XO, READY> &ahead = {})
+                                      const Ahead &ahead = {})
 {
     const ckci_gpu_depth &p = ckci_k_late(args);
     typedef typename S::T T;
@@ -222,7 +222,7 @@ CKCI_K_FN void ckci_k_depth_row_write(const ckci_gpu_depth &args, const typename
                 ahead.finish(p, e);
             } else {
                 ckci_k_depth_epilogue<S, V, XO, PLANES>(p, e, to, PLANES ? (int64_t)S::SIZE : (int64_t)step,
-                                                        channel, left);
+                                                        channel, left, ahead.listed(p));
             }
             ckci_k_depth_narrow<COUNT>(v, e, p.bf16);
         }
