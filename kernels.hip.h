@@ -376,6 +376,12 @@ CKCI_K_FN int32_t ckci_k_uniform_again(int32_t x)
 #endif
 }
 
+#if !defined(__CUDACC__)
+/* 16 bytes as one value: aligned, or to numbers only, which AMD loads and stores as fast. */
+typedef uint32_t ckci_k_piece __attribute__((vector_size(16), may_alias));
+typedef uint32_t ckci_k_loose_piece __attribute__((vector_size(16), may_alias, aligned(2)));
+#endif
+
 /* Blocks that a compute unit should hold of a kernel, for compilers that ask; 0: no wish. */
 template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
@@ -19296,10 +19302,6 @@ template <class S> struct ckci_k_sheet {
     }
 
 #if !defined(__CUDACC__)
-    /* 16 bytes as one value, and so aligned, or to numbers only */
-    typedef uint32_t quad __attribute__((vector_size(16), may_alias));
-    typedef uint32_t loose_quad __attribute__((vector_size(16), may_alias, aligned(2)));
-
     /* Copies of planes that are spread: `bytes` bytes each, `apart` apart in memory and `room` in LDS, which
        begin with a whole 16 bytes in LDS and anywhere in memory; what is read goes on to whole 16 bytes, but
        not at the end of the tensor, where they go by numbers. The last 16 bytes that are written overlap
@@ -19319,7 +19321,7 @@ template <class S> struct ckci_k_sheet {
         unsigned char *far = memory + plane * apart;
         CKCI_K_UNROLL(1)
         for (int32_t e = t; e < all; e += SEVERAL * THREADS) {
-            quad v[SEVERAL];
+            ckci_k_piece v[SEVERAL];
             unsigned char *out[SEVERAL];
             int32_t in[SEVERAL]; /* < 0: there is nothing to store */
             CKCI_K_UNROLL(4)
@@ -19342,7 +19344,7 @@ template <class S> struct ckci_k_sheet {
                         }
                     }
                 } else if constexpr (!OUT) {
-                    v[k] = *(const loose_quad *)(far + i);
+                    v[k] = *(const ckci_k_loose_piece *)(far + i);
                 } else if (over) {
                     uint32_t w[4];
                     CKCI_K_UNROLL(4)
@@ -19355,10 +19357,10 @@ template <class S> struct ckci_k_sheet {
                             w[j] |= high.w[0] << 16;
                         }
                     }
-                    const quad last = {w[0], w[1], w[2], w[3]};
+                    const ckci_k_piece last = {w[0], w[1], w[2], w[3]};
                     v[k] = last;
                 } else {
-                    v[k] = *(const quad *)(at + near + i);
+                    v[k] = *(const ckci_k_piece *)(at + near + i);
                 }
                 c += (THREADS - on * d) * B;
                 near += on * room;
@@ -19373,9 +19375,9 @@ template <class S> struct ckci_k_sheet {
             for (int k = 0; k < SEVERAL; k++) {
                 if (in[k] >= 0) {
                     if constexpr (OUT) {
-                        *(loose_quad *)out[k] = v[k];
+                        *(ckci_k_loose_piece *)out[k] = v[k];
                     } else {
-                        *(quad *)(at + in[k]) = v[k];
+                        *(ckci_k_piece *)(at + in[k]) = v[k];
                     }
                 }
             }
@@ -24003,6 +24005,14 @@ struct ckci_k_norm_raw {
     ckci_k_uint4 a, b; /* b: of f32 only; both are loaded before they are read */
 #endif
 
+#if !defined(__CUDACC__)
+    static CKCI_K_MEMBER ckci_k_uint4 loose(const unsigned char *from)
+    {
+        const ckci_k_loose_piece q = *(const ckci_k_loose_piece *)from;
+        return {q[0], q[1], q[2], q[3]};
+    }
+#endif
+
     template <bool PLANES>
     CKCI_K_MEMBER void load(const ckci_gpu_norm &p, int32_t dtype, const unsigned char *from, int32_t count)
     {
@@ -24013,6 +24023,15 @@ struct ckci_k_norm_raw {
             }
             return;
         }
+#if !defined(__CUDACC__)
+        if (ckci_k_amd() && count >= 8) { /* single loads of a wave would meet in 16 lines each */
+            a = loose(from);
+            if (dtype == CKCONV_F32) {
+                b = loose(from + 16);
+            }
+            return;
+        }
+#endif
         count = ckci_k_lane_afresh(count);
         if (dtype == CKCONV_F32) {
             const uint32_t *f = (const uint32_t *)from;
@@ -24228,6 +24247,17 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigne
             ((ckci_k_uint4 *)to)[1] = b;
             return;
         }
+#if !defined(__CUDACC__)
+        if (ckci_k_amd() && count >= 8) {
+            const ckci_k_loose_piece a = {ckci_k_bits(v[0].x), ckci_k_bits(v[0].y), ckci_k_bits(v[1].x),
+                                         ckci_k_bits(v[1].y)};
+            const ckci_k_loose_piece b = {ckci_k_bits(v[2].x), ckci_k_bits(v[2].y), ckci_k_bits(v[3].x),
+                                         ckci_k_bits(v[3].y)};
+            ((ckci_k_loose_piece *)to)[0] = a;
+            ((ckci_k_loose_piece *)to)[1] = b;
+            return;
+        }
+#endif
         count = ckci_k_lane_afresh(count);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
@@ -24247,6 +24277,13 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigne
         *(ckci_k_uint4 *)to = a;
         return;
     }
+#if !defined(__CUDACC__)
+    if (ckci_k_amd() && count >= 8) {
+        const ckci_k_loose_piece q = {a.x, a.y, a.z, a.w};
+        *(ckci_k_loose_piece *)to = q;
+        return;
+    }
+#endif
     const uint32_t w[4] = {a.x, a.y, a.z, a.w};
     count = ckci_k_lane_afresh(count);
     CKCI_K_UNROLL(8)

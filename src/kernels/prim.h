@@ -117,6 +117,12 @@ CKCI_K_FN int32_t ckci_k_uniform_again(int32_t x)
 #endif
 }
 
+#if !defined(__CUDACC__)
+/* 16 bytes as one value: aligned, or to numbers only, which AMD loads and stores as fast. */
+typedef uint32_t ckci_k_piece __attribute__((vector_size(16), may_alias));
+typedef uint32_t ckci_k_loose_piece __attribute__((vector_size(16), may_alias, aligned(2)));
+#endif
+
 /* Blocks that a compute unit should hold of a kernel, for compilers that ask; 0: no wish. */
 template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };

@@ -92,10 +92,6 @@ template <class S> struct ckci_k_sheet {
     }
 
 #if !defined(__CUDACC__)
-    /* 16 bytes as one value, and so aligned, or to numbers only */
-    typedef uint32_t quad __attribute__((vector_size(16), may_alias));
-    typedef uint32_t loose_quad __attribute__((vector_size(16), may_alias, aligned(2)));
-
     /* Copies of planes that are spread: `bytes` bytes each, `apart` apart in memory and `room` in LDS, which
        begin with a whole 16 bytes in LDS and anywhere in memory; what is read goes on to whole 16 bytes, but
        not at the end of the tensor, where they go by numbers. The last 16 bytes that are written overlap
@@ -115,7 +111,7 @@ template <class S> struct ckci_k_sheet {
         unsigned char *far = memory + plane * apart;
         CKCI_K_UNROLL(1)
         for (int32_t e = t; e < all; e += SEVERAL * THREADS) {
-            quad v[SEVERAL];
+            ckci_k_piece v[SEVERAL];
             unsigned char *out[SEVERAL];
             int32_t in[SEVERAL]; /* < 0: there is nothing to store */
             CKCI_K_UNROLL(4)
@@ -138,7 +134,7 @@ template <class S> struct ckci_k_sheet {
                         }
                     }
                 } else if constexpr (!OUT) {
-                    v[k] = *(const loose_quad *)(far + i);
+                    v[k] = *(const ckci_k_loose_piece *)(far + i);
                 } else if (over) {
                     uint32_t w[4];
                     CKCI_K_UNROLL(4)
@@ -151,10 +147,10 @@ template <class S> struct ckci_k_sheet {
                             w[j] |= high.w[0] << 16;
                         }
                     }
-                    const quad last = {w[0], w[1], w[2], w[3]};
+                    const ckci_k_piece last = {w[0], w[1], w[2], w[3]};
                     v[k] = last;
                 } else {
-                    v[k] = *(const quad *)(at + near + i);
+                    v[k] = *(const ckci_k_piece *)(at + near + i);
                 }
                 c += (THREADS - on * d) * B;
                 near += on * room;
@@ -169,9 +165,9 @@ template <class S> struct ckci_k_sheet {
             for (int k = 0; k < SEVERAL; k++) {
                 if (in[k] >= 0) {
                     if constexpr (OUT) {
-                        *(loose_quad *)out[k] = v[k];
+                        *(ckci_k_loose_piece *)out[k] = v[k];
                     } else {
-                        *(quad *)(at + in[k]) = v[k];
+                        *(ckci_k_piece *)(at + in[k]) = v[k];
                     }
                 }
             }
