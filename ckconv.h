@@ -18342,6 +18342,7 @@ typedef struct ckci_matrix {
     int32_t pack;      /* weights are packed: a CKCI_PACK, 0: no */
     int32_t data[3];   /* in, -, out: these tensors are packed */
     int32_t turned;    /* what is written lies in workspace first, channels last */
+    int32_t beside;    /* and D tensors that lie as it does are turned before: one bit each */
     int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
     int32_t images;    /* conv is a product for each image (ckci_image_product) */
     int32_t layers;    /* bwd_weight: conv is a product summed over images (ckci_image_weights) */
@@ -18660,8 +18661,8 @@ CKCI_FN void ckci_matrix_turn_later(ckci_matrix *m, ckci_tensor *t, ckci_tensor 
     *t = *dense;
 }
 
-/* What is written, channels first: by lines to workspace, channels last. Not where D tensors lie as it does:
-   they would have to be turned, too. */
+/* What is written, channels first: by lines to workspace, channels last, and so are D tensors that lie as it
+   does read. */
 CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int64_t limit, unsigned char *ws)
 {
     ckci_conv *c = &m->conv;
@@ -18670,17 +18671,27 @@ CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int
     ckci_set_target(c, &target);
     int fits = CKCI_KEEP_MOVE && target.form != CKCI_FORM_SINGLE && t->stride[2] != 1 && t->len[2] % 8 == 0 &&
                (t->stride[5] == 1 || t->len[5] == 1);
-    for (int32_t j = 0; j < target.adds; j++) {
-        fits = fits && target.d[j].line == CKCI_LINE_CHANNELS;
-    }
     packed.stride[2] = 1;
     packed.stride[0] = packed.len[2];
     packed.stride[5] = packed.stride[0] * packed.len[0];
     packed.stride[4] = ckci_saturating_mul(packed.stride[5], packed.len[5]);
     packed.stride[3] = ckci_saturating_mul(packed.stride[4], packed.len[4]);
     packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
+    int64_t bytes[4], more = 0;
+    for (int32_t j = 0; j < target.adds; j++) {
+        const int output = target.d[j].line == CKCI_LINE_OUTPUT;
+        bytes[j] = output ? ckci_saturating_mul(ckci_count(t), (int64_t)ckci_size(c->d[j].dtype)) : 0;
+        more = ckci_saturating_add(more, ckci_saturating_mul(ckci_ceil_div(bytes[j], 256), 256));
+    }
     if (fits) {
-        ckci_matrix_turn_later(m, t, &packed, device, limit, ws);
+        ckci_matrix_turn_later(m, t, &packed, device, limit - more, ws);
+    }
+    for (int32_t j = 0; m->turned && j < target.adds; j++) {
+        if (bytes[j] > 0 && ckci_matrix_take(m, bytes[j], limit, ws, &c->d[j].p, NULL) == CKCONV_OK) {
+            memcpy(c->d[j].stride, packed.stride, sizeof packed.stride);
+            m->beside |= 1 << j;
+            m->packing += ckci_move_cost(device, (double)bytes[j]);
+        }
     }
 }
 
@@ -19721,30 +19732,43 @@ CKCI_FN ckconv_status ckci_emit_turned(const ckconv_plan *plan, const ckci_tenso
     return e->emit(e->context, &move, err);
 }
 
-/* What is packed: weights, then what is read. Tensors that are turned alike are in one launch. merged: groups
-   merged, everything else as the caller sees it. */
+/* Launch i of those that pack: weights, what is read, D tensors beside what is turned. *there: it is. */
+CKCI_FN ckconv_status ckci_make_packs(const ckconv_plan *plan, const ckci_problem *p, const ckci_conv *merged,
+                                      const ckci_matrix *m, int i, ckci_launch *l, int *there,
+                                      ckconv_error *err)
+{
+    const int t = i - 1, d = i - 4;
+    *there = i == 0 ? m->pack != 0 : i < 4 ? m->data[t] : m->beside >> d & 1;
+    if (!*there) {
+        return CKCONV_OK;
+    }
+    if (i >= 4) {
+        return ckci_make_move(&plan->device, &merged->d[d], &m->conv.d[d], l, err);
+    }
+    if (i == 0 && m->pack == CKCI_PACK_MOVE) {
+        return ckci_make_move(&plan->device, &merged->t[CKCI_WEI], &m->conv.t[CKCI_WEI], l, err);
+    }
+    if (i == 0) {
+        ckci_make_pack(&p->conv, m, l);
+        return CKCONV_OK;
+    }
+    if (ckci_matrix_moves(m, &merged->t[t], &m->conv.t[t])) {
+        return ckci_make_move(&plan->device, &merged->t[t], &m->conv.t[t], l, err);
+    }
+    ckci_make_pack_data(merged, m, t, l);
+    return CKCONV_OK;
+}
+
+/* All of them. Tensors that are turned alike are in one launch. merged: groups merged, everything else as the
+   caller sees it. */
 CKCI_FN ckconv_status ckci_emit_packs(const ckconv_plan *plan, const ckci_problem *p, const ckci_conv *merged,
                                       const ckci_matrix *m, const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l[2]; /* one that waits for more, and the next */
-    int waits = 0;
-    if (m->pack == CKCI_PACK_MOVE) {
-        CKCI_TRY(ckci_make_move(&plan->device, &merged->t[CKCI_WEI], &m->conv.t[CKCI_WEI], &l[0], err));
-        waits = 1;
-    } else if (m->pack) {
-        ckci_make_pack(&p->conv, m, &l[0]);
-        waits = 1;
-    }
-    for (int i = 0; i < 3; i++) {
-        if (!m->data[i]) {
-            continue;
-        }
-        if (ckci_matrix_moves(m, &merged->t[i], &m->conv.t[i])) {
-            CKCI_TRY(ckci_make_move(&plan->device, &merged->t[i], &m->conv.t[i], &l[1], err));
-        } else {
-            ckci_make_pack_data(merged, m, i, &l[1]);
-        }
-        if (waits && ckci_join_moves(&l[0], &l[1])) {
+    int waits = 0, there;
+    for (int i = 0; i < 8; i++) {
+        CKCI_TRY(ckci_make_packs(plan, p, merged, m, i, &l[1], &there, err));
+        if (!there || (waits && ckci_join_moves(&l[0], &l[1]))) {
             continue;
         }
         if (waits) {
@@ -19785,7 +19809,8 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
 /* So many launches are a plan's at most, without the sum of parts: two turns may be one. */
 CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
 {
-    return 1 + (m->pack != 0) + m->data[0] + m->data[1] + m->data[2] + m->turned + m->adds;
+    const int32_t b = m->beside, beside = (b & 1) + (b >> 1 & 1) + (b >> 2 & 1) + (b >> 3 & 1);
+    return 1 + (m->pack != 0) + m->data[0] + m->data[1] + m->data[2] + beside + m->turned + m->adds;
 }
 
 
@@ -22634,9 +22659,11 @@ CKCI_FN ckconv_status ckci_place_sections(const ckci_conv *p, int64_t limit, uns
     return ckci_place_gpu_sums(p, 1, limit, ws, &s->sums, err);
 }
 
+/* Also of a plan, whose pointers are NULL: how far the rest is from 16 bytes is known. */
 CKCI_FN void ckci_skip(ckci_tensor *t, int dim, int64_t count)
 {
-    t->p = t->p ? t->p + count * t->stride[dim] * (int64_t)ckci_size(t->dtype) : NULL;
+    const int64_t bytes = count * t->stride[dim] * (int64_t)ckci_size(t->dtype);
+    t->p = (unsigned char *)((uintptr_t)t->p + (uintptr_t)bytes);
 }
 
 /* Section `at` of p. Zero: it lies on padding alone, and has nothing to add. */

@@ -19778,7 +19778,7 @@ template <class S, int F, int STRIDE, bool BACK> struct ckci_k_depth_sheet {
             for (int i = 0; i < XO; i += W) {
                 ckci_k_vec<S, W> raw;
                 raw.load(at + i * (int)S::SIZE);
-                if (S::SIZE == 2 && W == 1) { /* clang 19 joins such loads, and bits of one stay in the next */
+                if (S::SIZE == 2 && W == 1) { /* clang 19 joins such loads: bits of one stay in another */
                     raw.w[0] = (uint32_t)ckci_k_lane_afresh((int32_t)raw.w[0]);
                 }
                 raw.template widen<BF16>(d + i);

@@ -397,31 +397,34 @@ static void part_lines(void)
     printf("lines: %d problems\n", number);
 }
 
-/* Depthwise layers of both orders: numbers of channels that differ, and a residual, in each of their kernels. */
+/* Depthwise layers of both orders, in each of their kernels: numbers of channels that differ, a residual,
+   what is neither. */
 static void part_channels(void)
 {
-    static const ckconv_element kinds[] = {CKCONV_SCALE_SHIFT, CKCONV_BIAS_RESIDUAL_RELU, CKCONV_RELU_BWD};
+    static const ckconv_element kinds[] = {CKCONV_SCALE_SHIFT, CKCONV_BIAS_RESIDUAL_RELU, CKCONV_RELU_BWD,
+                                           CKCONV_BIAS_SILU};
     static const ckconv_dtype channel_types[2] = {CKCONV_BF16, CKCONV_F32};
     int number = 0;
-    for (int i = 0; i < 3 * 2 * 2 * 2 * LINE_SHAPES; i++) {
-        const shape_row *shape = &line_shapes[i / 24];
-        const ckconv_op op = passes[i / 12 % 2];
-        const ckconv_dtype dtype = channel_types[i / 6 % 2], type[3] = {dtype, dtype, dtype};
-        if (shape->k != 1 || shape->c != 1 || shape->g == 1 ||
-            (test_effort() == 0 && op != CKCONV_FWD && i % 3 != 2)) {
+    for (int i = 0; i < 4 * 2 * 2 * 2 * LINE_SHAPES; i++) {
+        const shape_row *shape = &line_shapes[i / 32];
+        const ckconv_op op = passes[i / 16 % 2];
+        const ckconv_dtype dtype = channel_types[i / 8 % 2], type[3] = {dtype, dtype, dtype};
+        const int thin = test_thin() || test_effort() == 0, large = shape->input[1] > 100 || shape->ndim != 2;
+        if (shape->k != 1 || shape->c != 1 || shape->g == 1 || (i % 4 == 2) != (op == CKCONV_BWD_DATA) ||
+            (thin && (large || (dtype == CKCONV_F32 && i % 4 != 0)))) {
             continue;
         }
         ckconv_conv_desc d;
         naive_case c;
         test_rng r = test_seed((uint64_t)i + 13000);
         make_desc(&d, shape, type, op);
-        d.in.layout = d.out.layout = i / 3 % 2 ? CKCONV_NGCHW : CKCONV_NHWGC;
+        d.in.layout = d.out.layout = i / 4 % 2 ? CKCONV_NGCHW : CKCONV_NHWGC;
         ckconv_element_op *epilogue = written_op(&d, op);
-        epilogue->kind = kinds[i % 3];
+        epilogue->kind = kinds[i % 4];
         set_parameters(epilogue);
-        d.num_d = i % 3 == 2 ? 1 : 2;
+        d.num_d = i % 4 < 2 ? 2 : 1;
         for (int j = 0; j < (int)d.num_d; j++) {
-            const int residual = i % 3 == 2 || (i % 3 == 1 && j == 1);
+            const int residual = i % 4 == 2 || (i % 4 == 1 && j == 1);
             set_line(&d.d[j], &d, naive_written(op), residual ? 2 : j, &r);
         }
         naive_make(&c, op, &d, 0);

@@ -374,6 +374,59 @@ static void test_channels_first(void)
     }
 }
 
+/* Channels first, what is written is turned, and so is a residual: weights and what is read in one launch,
+   the residual, the product, what it wrote. Without workspace for the residual nothing written is turned. */
+static void test_beside(void)
+{
+    static const char *const archs[] = {"gfx942", "gfx1100", "sm_80"};
+    for (int i = 0; i < 3 * 2 * 2; i++) {
+        const int less = i / 2 % 2, back = i % 2;
+        ckconv_conv_desc d = cube(2, 28, 3, 1, 1);
+        ckconv_launch l[8];
+        ckconv_error err;
+        ckconv_options o;
+        ckconv_plan plan;
+        ckconv_args a;
+        int32_t count = 0;
+        const ckconv_device gpu = named(archs[i / 4]);
+        d.n = 16;
+        d.k = d.c = 128;
+        d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = 1;
+        d.in.dtype = CKCONV_BF16;
+        d.in.layout = d.out.layout = CKCONV_NGCHW;
+        d.wei.layout = CKCONV_GKCYX;
+        (back ? &d.op_in : &d.op_out)->kind = CKCONV_ADD_RELU;
+        d.num_d = 1;
+        memset(&a, 0, sizeof a);
+        memset(&o, 0, sizeof o);
+        o.instance = back ? "gpu_mfma_bwd_data_128x128" : "gpu_mfma_fwd_128x128";
+        o.instance = i / 4 == 1 ? (back ? "gpu_wmma_bwd_data_128x128" : "gpu_wmma_fwd_128x128")
+                     : i / 4 == 2 ? (back ? "gpu_mma_bwd_data_128x128" : "gpu_mma_fwd_128x128")
+                                  : o.instance;
+        o.max_workspace = less ? 8000000 : 0; /* a tensor has 3.2 MB */
+        a.in = back ? NULL : (void *)((uintptr_t)1 << 50);
+        a.dout = back ? (void *)((uintptr_t)1 << 50) : NULL;
+        a.wei = (void *)((uintptr_t)2 << 50);
+        a.out = back ? NULL : (void *)((uintptr_t)3 << 50);
+        a.din = back ? (void *)((uintptr_t)3 << 50) : NULL;
+        a.d[0] = (void *)((uintptr_t)4 << 50);
+        if (!CHECK_PLAN(ckconv_plan_conv(&plan, back ? CKCONV_BWD_DATA : CKCONV_FWD, &d, &o, &gpu, &err),
+                        err) ||
+            !CHECK_OK(ckconv_plan_launches(&plan, &a, (void *)((uintptr_t)5 << 50),
+                                           (size_t)plan.workspace_bytes, l, 8, &count, &err),
+                      err)) {
+            continue;
+        }
+        int moves = 0, last = 0;
+        for (int32_t j = 0; j < count && j < 8; j++) {
+            last = strstr(l[j].kernel, "move_turn") != NULL;
+            moves += last;
+        }
+        CHECK_MSG(less ? moves == 1 && !last : moves == 3 && last, "%s, %s, %d bytes: %d moves", gpu.arch,
+                  o.instance, (int)plan.workspace_bytes, moves);
+    }
+}
+
 /* Weights in f32 beside bf16 tensors are rounded by the kernels of transforms, bwd_data's turned with it. */
 static void test_mixed(void)
 {
@@ -1797,6 +1850,7 @@ int main(void)
     test_few();
     test_channels_first();
     test_strides();
+    test_beside();
     test_mixed();
     test_sheets();
     test_large_filters();

@@ -27,6 +27,7 @@ typedef struct ckci_matrix {
     int32_t pack;      /* weights are packed: a CKCI_PACK, 0: no */
     int32_t data[3];   /* in, -, out: these tensors are packed */
     int32_t turned;    /* what is written lies in workspace first, channels last */
+    int32_t beside;    /* and D tensors that lie as it does are turned before: one bit each */
     int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
     int32_t images;    /* conv is a product for each image (ckci_image_product) */
     int32_t layers;    /* bwd_weight: conv is a product summed over images (ckci_image_weights) */
@@ -345,8 +346,8 @@ CKCI_FN void ckci_matrix_turn_later(ckci_matrix *m, ckci_tensor *t, ckci_tensor 
     *t = *dense;
 }
 
-/* What is written, channels first: by lines to workspace, channels last. Not where D tensors lie as it does:
-   they would have to be turned, too. */
+/* What is written, channels first: by lines to workspace, channels last, and so are D tensors that lie as it
+   does read. */
 CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int64_t limit, unsigned char *ws)
 {
     ckci_conv *c = &m->conv;
@@ -355,17 +356,27 @@ CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int
     ckci_set_target(c, &target);
     int fits = CKCI_KEEP_MOVE && target.form != CKCI_FORM_SINGLE && t->stride[2] != 1 && t->len[2] % 8 == 0 &&
                (t->stride[5] == 1 || t->len[5] == 1);
-    for (int32_t j = 0; j < target.adds; j++) {
-        fits = fits && target.d[j].line == CKCI_LINE_CHANNELS;
-    }
     packed.stride[2] = 1;
     packed.stride[0] = packed.len[2];
     packed.stride[5] = packed.stride[0] * packed.len[0];
     packed.stride[4] = ckci_saturating_mul(packed.stride[5], packed.len[5]);
     packed.stride[3] = ckci_saturating_mul(packed.stride[4], packed.len[4]);
     packed.stride[1] = ckci_saturating_mul(packed.stride[3], packed.len[3]);
+    int64_t bytes[4], more = 0;
+    for (int32_t j = 0; j < target.adds; j++) {
+        const int output = target.d[j].line == CKCI_LINE_OUTPUT;
+        bytes[j] = output ? ckci_saturating_mul(ckci_count(t), (int64_t)ckci_size(c->d[j].dtype)) : 0;
+        more = ckci_saturating_add(more, ckci_saturating_mul(ckci_ceil_div(bytes[j], 256), 256));
+    }
     if (fits) {
-        ckci_matrix_turn_later(m, t, &packed, device, limit, ws);
+        ckci_matrix_turn_later(m, t, &packed, device, limit - more, ws);
+    }
+    for (int32_t j = 0; m->turned && j < target.adds; j++) {
+        if (bytes[j] > 0 && ckci_matrix_take(m, bytes[j], limit, ws, &c->d[j].p, NULL) == CKCONV_OK) {
+            memcpy(c->d[j].stride, packed.stride, sizeof packed.stride);
+            m->beside |= 1 << j;
+            m->packing += ckci_move_cost(device, (double)bytes[j]);
+        }
     }
 }
 

@@ -94,30 +94,43 @@ CKCI_FN ckconv_status ckci_emit_turned(const ckconv_plan *plan, const ckci_tenso
     return e->emit(e->context, &move, err);
 }
 
-/* What is packed: weights, then what is read. Tensors that are turned alike are in one launch. merged: groups
-   merged, everything else as the caller sees it. */
+/* Launch i of those that pack: weights, what is read, D tensors beside what is turned. *there: it is. */
+CKCI_FN ckconv_status ckci_make_packs(const ckconv_plan *plan, const ckci_problem *p, const ckci_conv *merged,
+                                      const ckci_matrix *m, int i, ckci_launch *l, int *there,
+                                      ckconv_error *err)
+{
+    const int t = i - 1, d = i - 4;
+    *there = i == 0 ? m->pack != 0 : i < 4 ? m->data[t] : m->beside >> d & 1;
+    if (!*there) {
+        return CKCONV_OK;
+    }
+    if (i >= 4) {
+        return ckci_make_move(&plan->device, &merged->d[d], &m->conv.d[d], l, err);
+    }
+    if (i == 0 && m->pack == CKCI_PACK_MOVE) {
+        return ckci_make_move(&plan->device, &merged->t[CKCI_WEI], &m->conv.t[CKCI_WEI], l, err);
+    }
+    if (i == 0) {
+        ckci_make_pack(&p->conv, m, l);
+        return CKCONV_OK;
+    }
+    if (ckci_matrix_moves(m, &merged->t[t], &m->conv.t[t])) {
+        return ckci_make_move(&plan->device, &merged->t[t], &m->conv.t[t], l, err);
+    }
+    ckci_make_pack_data(merged, m, t, l);
+    return CKCONV_OK;
+}
+
+/* All of them. Tensors that are turned alike are in one launch. merged: groups merged, everything else as the
+   caller sees it. */
 CKCI_FN ckconv_status ckci_emit_packs(const ckconv_plan *plan, const ckci_problem *p, const ckci_conv *merged,
                                       const ckci_matrix *m, const ckci_emitter *e, ckconv_error *err)
 {
     ckci_launch l[2]; /* one that waits for more, and the next */
-    int waits = 0;
-    if (m->pack == CKCI_PACK_MOVE) {
-        CKCI_TRY(ckci_make_move(&plan->device, &merged->t[CKCI_WEI], &m->conv.t[CKCI_WEI], &l[0], err));
-        waits = 1;
-    } else if (m->pack) {
-        ckci_make_pack(&p->conv, m, &l[0]);
-        waits = 1;
-    }
-    for (int i = 0; i < 3; i++) {
-        if (!m->data[i]) {
-            continue;
-        }
-        if (ckci_matrix_moves(m, &merged->t[i], &m->conv.t[i])) {
-            CKCI_TRY(ckci_make_move(&plan->device, &merged->t[i], &m->conv.t[i], &l[1], err));
-        } else {
-            ckci_make_pack_data(merged, m, i, &l[1]);
-        }
-        if (waits && ckci_join_moves(&l[0], &l[1])) {
+    int waits = 0, there;
+    for (int i = 0; i < 8; i++) {
+        CKCI_TRY(ckci_make_packs(plan, p, merged, m, i, &l[1], &there, err));
+        if (!there || (waits && ckci_join_moves(&l[0], &l[1]))) {
             continue;
         }
         if (waits) {
@@ -158,5 +171,6 @@ CKCI_FN ckconv_status ckci_emit_packed(const ckconv_plan *plan, const ckci_probl
 /* So many launches are a plan's at most, without the sum of parts: two turns may be one. */
 CKCI_FN int32_t ckci_packed_launches(const ckci_matrix *m)
 {
-    return 1 + (m->pack != 0) + m->data[0] + m->data[1] + m->data[2] + m->turned + m->adds;
+    const int32_t b = m->beside, beside = (b & 1) + (b >> 1 & 1) + (b >> 2 & 1) + (b >> 3 & 1);
+    return 1 + (m->pack != 0) + m->data[0] + m->data[1] + m->data[2] + beside + m->turned + m->adds;
 }

@@ -76,9 +76,11 @@ CKCI_FN ckconv_status ckci_place_sections(const ckci_conv *p, int64_t limit, uns
     return ckci_place_gpu_sums(p, 1, limit, ws, &s->sums, err);
 }
 
+/* Also of a plan, whose pointers are NULL: how far the rest is from 16 bytes is known. */
 CKCI_FN void ckci_skip(ckci_tensor *t, int dim, int64_t count)
 {
-    t->p = t->p ? t->p + count * t->stride[dim] * (int64_t)ckci_size(t->dtype) : NULL;
+    const int64_t bytes = count * t->stride[dim] * (int64_t)ckci_size(t->dtype);
+    t->p = (unsigned char *)((uintptr_t)t->p + (uintptr_t)bytes);
 }
 
 /* Section `at` of p. Zero: it lies on padding alone, and has nothing to add. */
