@@ -64,6 +64,7 @@ extern "C" {
 #include "gpu/conv.h"
 #include "gpu/bias.h"
 #include "gpu/move.h"
+#include "gpu/depth_forms.h"
 #include "gpu/depth.h"
 #include "gpu/depth_matrix.h"
 #include "gpu/phases.h"
