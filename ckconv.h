@@ -16538,7 +16538,8 @@ CKCI_FN int ckci_join_moves(ckci_launch *l, const ckci_launch *more)
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-depth-forms
   Which depthwise kernels there are, and whether a problem is one of theirs: by where neighbours lie in
-  memory, the type, filter, strides and alignment. Sheets, which hold planes in LDS, are laid out here, too.
+  memory, the type, filter, strides and alignment. Sheets, which hold planes in LDS, are laid out here, too:
+  planes or bands of a block, and what lies where.
 */
 /* May `vec` neighbouring channels be one load? Channels are groups here. */
 CKCI_FN int ckci_depth_vector(const ckci_tensor *t, int64_t vec)

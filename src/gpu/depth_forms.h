@@ -1,7 +1,8 @@
 /*------------------------------------------------------------------------------------------------------------
   >>gpu-depth-forms
   Which depthwise kernels there are, and whether a problem is one of theirs: by where neighbours lie in
-  memory, the type, filter, strides and alignment. Sheets, which hold planes in LDS, are laid out here, too.
+  memory, the type, filter, strides and alignment. Sheets, which hold planes in LDS, are laid out here, too:
+  planes or bands of a block, and what lies where.
 */
 #pragma once
 #include "gpu/conv.h"
