@@ -398,11 +398,11 @@ static void part_lines(void)
 }
 
 /* Depthwise layers of both orders, in each of their kernels: numbers of channels that differ, a residual,
-   what is neither. */
+   two of them. */
 static void part_channels(void)
 {
     static const ckconv_element kinds[] = {CKCONV_SCALE_SHIFT, CKCONV_BIAS_RESIDUAL_RELU, CKCONV_RELU_BWD,
-                                           CKCONV_BIAS_SILU};
+                                           CKCONV_ADD};
     static const ckconv_dtype channel_types[2] = {CKCONV_BF16, CKCONV_F32};
     int number = 0;
     for (int i = 0; i < 4 * 2 * 2 * 2 * LINE_SHAPES; i++) {
@@ -422,9 +422,9 @@ static void part_channels(void)
         ckconv_element_op *epilogue = written_op(&d, op);
         epilogue->kind = kinds[i % 4];
         set_parameters(epilogue);
-        d.num_d = i % 4 < 2 ? 2 : 1;
+        d.num_d = i % 4 == 2 ? 1 : 2;
         for (int j = 0; j < (int)d.num_d; j++) {
-            const int residual = i % 4 == 2 || (i % 4 == 1 && j == 1);
+            const int residual = i % 4 >= 2 || (i % 4 == 1 && j == 1);
             set_line(&d.d[j], &d, naive_written(op), residual ? 2 : j, &r);
         }
         naive_make(&c, op, &d, 0);
