@@ -376,12 +376,6 @@ CKCI_K_FN int32_t ckci_k_uniform_again(int32_t x)
 #endif
 }
 
-#if !defined(__CUDACC__)
-/* 16 bytes as one value: aligned, or to numbers only, which AMD loads and stores as fast. */
-typedef uint32_t ckci_k_piece __attribute__((vector_size(16), may_alias));
-typedef uint32_t ckci_k_loose_piece __attribute__((vector_size(16), may_alias, aligned(2)));
-#endif
-
 /* Blocks that a compute unit should hold of a kernel, for compilers that ask; 0: no wish. */
 template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
@@ -521,6 +515,34 @@ struct alignas(8) ckci_k_uint2 {
 struct alignas(16) ckci_k_uint4 {
     uint32_t x, y, z, w;
 };
+
+#if !defined(__CUDACC__)
+/* 16 bytes as one value: aligned, or to numbers only, which AMD loads and stores as fast. */
+typedef uint32_t ckci_k_piece __attribute__((vector_size(16), may_alias));
+typedef uint32_t ckci_k_loose_piece __attribute__((vector_size(16), may_alias, aligned(2)));
+#endif
+
+/* Of such a piece; NVIDIA has none. */
+CKCI_K_FN ckci_k_uint4 ckci_k_load_loose(const unsigned char *p)
+{
+#if !defined(__CUDACC__)
+    const ckci_k_loose_piece q = *(const ckci_k_loose_piece *)p;
+    return {q[0], q[1], q[2], q[3]};
+#else
+    return *(const ckci_k_uint4 *)p;
+#endif
+}
+
+CKCI_K_FN void ckci_k_store_loose(unsigned char *p, const ckci_k_uint4 &v)
+{
+#if !defined(__CUDACC__)
+    const ckci_k_loose_piece q = {v.x, v.y, v.z, v.w};
+    *(ckci_k_loose_piece *)p = q;
+#else
+    *(ckci_k_uint4 *)p = v;
+#endif
+}
+
 struct alignas(16) ckci_k_double2 {
     double x, y;
 };
@@ -16387,7 +16409,7 @@ template <class S> struct ckci_k_resident<ckci_k_pixel<S>> {
 /* Has the epilogue numbers of each channel, and a residual at most? */
 CKCI_K_FN bool ckci_k_depth_has_numbers(const ckci_gpu_target &o)
 {
-    return o.residual >= 0 || o.residual == CKCI_RESIDUAL_FACTORS;
+    return o.residual != CKCI_RESIDUAL_ANY;
 }
 
 /* What those are for one channel: a factor of its sums, and what is added, beta in it. */
@@ -16527,22 +16549,13 @@ template <class S, int V, int XO, int READY> struct ckci_k_depth_ahead {
 
     CKCI_K_MEMBER void start(const ckci_gpu_depth &p, int32_t channel)
     {
-        const ckci_gpu_target &o = p.o;
         CKCI_K_UNROLL(4)
         for (int i = 0; i < V; i++) {
-            shift[i] = 0;
-        }
-        CKCI_K_UNROLL(1)
-        for (int j = 0; o.residual >= 0 && j < o.adds; j++) {
-            const ckci_gpu_extra &t = o.d[j];
-            CKCI_K_UNROLL(4)
-            for (int i = 0; i < V; i++) {
-                T d = 0;
-                if (t.line == CKCI_LINE_CHANNELS && channel + i < p.g) {
-                    ckci_k_load_number(t.dtype, t.p + (channel + i) * t.stride[2] * ckci_k_size(t.dtype), d);
-                }
-                shift[i] = ckci_k_fma(ckci_k_closed<T>(o).beta, d, shift[i]);
+            T two[2] = {1, 0};
+            if (p.o.residual >= 0 && channel + i < p.g) {
+                ckci_k_depth_numbers(p.o, channel + i, two);
             }
+            shift[i] = two[1];
         }
     }
 
@@ -24005,14 +24018,6 @@ struct ckci_k_norm_raw {
     ckci_k_uint4 a, b; /* b: of f32 only; both are loaded before they are read */
 #endif
 
-#if !defined(__CUDACC__)
-    static CKCI_K_MEMBER ckci_k_uint4 loose(const unsigned char *from)
-    {
-        const ckci_k_loose_piece q = *(const ckci_k_loose_piece *)from;
-        return {q[0], q[1], q[2], q[3]};
-    }
-#endif
-
     template <bool PLANES>
     CKCI_K_MEMBER void load(const ckci_gpu_norm &p, int32_t dtype, const unsigned char *from, int32_t count)
     {
@@ -24023,15 +24028,15 @@ struct ckci_k_norm_raw {
             }
             return;
         }
-#if !defined(__CUDACC__)
-        if (ckci_k_amd() && count >= 8) { /* single loads of a wave would meet in 16 lines each */
-            a = loose(from);
-            if (dtype == CKCONV_F32) {
-                b = loose(from + 16);
+        if constexpr (CKCI_K_MAYBE_AMD) {
+            if (ckci_k_amd() && count >= 8) { /* single loads of a wave would meet in 16 lines each */
+                a = ckci_k_load_loose(from);
+                if (dtype == CKCONV_F32) {
+                    b = ckci_k_load_loose(from + 16);
+                }
+                return;
             }
-            return;
         }
-#endif
         count = ckci_k_lane_afresh(count);
         if (dtype == CKCONV_F32) {
             const uint32_t *f = (const uint32_t *)from;
@@ -24237,27 +24242,22 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigne
                                   const ckci_k_float2 *v)
 {
     const bool aligned = __builtin_expect(ckci_k_norm_aligned<PLANES>(p), 1);
+    const bool loose = CKCI_K_MAYBE_AMD && ckci_k_amd() && count >= 8;
     if (dtype == CKCONV_F32) {
+        const ckci_k_uint4 a = {ckci_k_bits(v[0].x), ckci_k_bits(v[0].y), ckci_k_bits(v[1].x),
+                                ckci_k_bits(v[1].y)};
+        const ckci_k_uint4 b = {ckci_k_bits(v[2].x), ckci_k_bits(v[2].y), ckci_k_bits(v[3].x),
+                                ckci_k_bits(v[3].y)};
         if (aligned) {
-            const ckci_k_uint4 a = {ckci_k_bits(v[0].x), ckci_k_bits(v[0].y), ckci_k_bits(v[1].x),
-                                    ckci_k_bits(v[1].y)};
-            const ckci_k_uint4 b = {ckci_k_bits(v[2].x), ckci_k_bits(v[2].y), ckci_k_bits(v[3].x),
-                                    ckci_k_bits(v[3].y)};
             ((ckci_k_uint4 *)to)[0] = a;
             ((ckci_k_uint4 *)to)[1] = b;
             return;
         }
-#if !defined(__CUDACC__)
-        if (ckci_k_amd() && count >= 8) {
-            const ckci_k_loose_piece a = {ckci_k_bits(v[0].x), ckci_k_bits(v[0].y), ckci_k_bits(v[1].x),
-                                         ckci_k_bits(v[1].y)};
-            const ckci_k_loose_piece b = {ckci_k_bits(v[2].x), ckci_k_bits(v[2].y), ckci_k_bits(v[3].x),
-                                         ckci_k_bits(v[3].y)};
-            ((ckci_k_loose_piece *)to)[0] = a;
-            ((ckci_k_loose_piece *)to)[1] = b;
+        if (loose) {
+            ckci_k_store_loose(to, a);
+            ckci_k_store_loose(to + 16, b);
             return;
         }
-#endif
         count = ckci_k_lane_afresh(count);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
@@ -24277,13 +24277,10 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigne
         *(ckci_k_uint4 *)to = a;
         return;
     }
-#if !defined(__CUDACC__)
-    if (ckci_k_amd() && count >= 8) {
-        const ckci_k_loose_piece q = {a.x, a.y, a.z, a.w};
-        *(ckci_k_loose_piece *)to = q;
+    if (loose) {
+        ckci_k_store_loose(to, a);
         return;
     }
-#endif
     const uint32_t w[4] = {a.x, a.y, a.z, a.w};
     count = ckci_k_lane_afresh(count);
     CKCI_K_UNROLL(8)

@@ -478,7 +478,8 @@ typedef struct ckci_gpu_depth_sheet {
     int32_t planes;                /* all that are written */
     int32_t pad[2], in[2], out[2]; /* `in` is what is read: dout for bwd_data; bwd_weight: out is dout */
     int32_t pairs;                 /* two columns are one load */
-    int32_t acts;                  /* an epilogue does something: numbers lie behind the weights in LDS */
+    int32_t acts;                  /* an epilogue has numbers, behind the weights in LDS: its residual is not
+                                            ANY, which kernels would take more registers to ask */
     int32_t slack;                 /* bytes between bands in LDS, for the rest of 16 beside them; 0: there is
                                             none, rows are aligned; < 0: planes are spread */
     int32_t a_room, o_room;        /* bytes of LDS from plane to plane of what is read, written */

@@ -298,18 +298,15 @@ CKCI_FN ckci_divisor ckci_depth_sheet_pieces(const ckci_gpu_depth_sheet *s, cons
 }
 
 /* Is the epilogue one that sheets have: numbers for each channel, and a residual, which lies as the output
-   and, on NVIDIA, like it in its 16 bytes? *acts: it does something. */
-CKCI_FN int ckci_depth_sheet_acts(const ckconv_device *device, const ckci_gpu_depth *k, int32_t *acts)
+   and, on NVIDIA, like it in its 16 bytes? */
+CKCI_FN int ckci_depth_sheet_acts(const ckconv_device *device, const ckci_gpu_target *o)
 {
-    const ckci_gpu_target *o = &k->o;
-    *acts = o->form != CKCI_FORM_STORE;
-    if (!*acts) {
+    if (o->form == CKCI_FORM_STORE) {
         return o->num_d == 0;
     }
-    return o->residual == 0 || o->residual == CKCI_RESIDUAL_FACTORS ||
-           (o->residual > 0 &&
-            (device->kind == CKCONV_DEVICE_AMD ||
-             ((uintptr_t)o->d[o->residual - 1].p - (uintptr_t)o->t.p) % 16 == 0));
+    return o->residual != CKCI_RESIDUAL_ANY &&
+           (o->residual <= 0 || device->kind == CKCONV_DEVICE_AMD ||
+            ((uintptr_t)o->d[o->residual - 1].p - (uintptr_t)o->t.p) % 16 == 0);
 }
 
 /* Sheets, if there is a kernel for them: which, else -1. */
@@ -324,8 +321,7 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
     int fits = there && k->a.dtype != CKCONV_F64 && !k->full && p->filter[1] == f && p->stride[1] == stride &&
                (f == 3 || f == 5 || (f == 7 && stride == 1)) && stride <= 2 && p->filter[0] == 1 &&
                p->pad[0] == 0 && p->dilation[1] == 1 && p->dilation[2] == 1;
-    int32_t acts = 0;
-    fits = fits && (weight || (k->o.t.dtype == k->a.dtype && ckci_depth_sheet_acts(device, k, &acts)));
+    fits = fits && (weight || (k->o.t.dtype == k->a.dtype && ckci_depth_sheet_acts(device, &k->o)));
     fits = fits && ckci_depth_dense_planes(read) && ckci_depth_dense_planes(written) && p->g > 1;
     /* on an H100 bwd_weight that walks was faster where rows are aligned (f16 3 x 3 of 56: 130 us, here 148);
        so were all passes of 7 x 7 of many rows (f16 fwd of 64 x 64: 132, of 61 x 61 here 171; but 16 x 16:
@@ -340,7 +336,7 @@ CKCI_FN int32_t ckci_depth_sheets(const ckci_conv *p, const ckconv_device *devic
         return -1;
     }
     memset(s, 0, sizeof *s);
-    s->acts = acts;
+    s->acts = !weight && k->o.residual != CKCI_RESIDUAL_ANY;
     int back_2 = back && stride == 2;
     for (int i = 0; i < 2; i++) {
         s->in[i] = (int32_t)read->len[4 + i];

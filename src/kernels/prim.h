@@ -117,12 +117,6 @@ CKCI_K_FN int32_t ckci_k_uniform_again(int32_t x)
 #endif
 }
 
-#if !defined(__CUDACC__)
-/* 16 bytes as one value: aligned, or to numbers only, which AMD loads and stores as fast. */
-typedef uint32_t ckci_k_piece __attribute__((vector_size(16), may_alias));
-typedef uint32_t ckci_k_loose_piece __attribute__((vector_size(16), may_alias, aligned(2)));
-#endif
-
 /* Blocks that a compute unit should hold of a kernel, for compilers that ask; 0: no wish. */
 template <class Body> struct ckci_k_resident {
     enum { BLOCKS = 0 };
@@ -262,6 +256,34 @@ struct alignas(8) ckci_k_uint2 {
 struct alignas(16) ckci_k_uint4 {
     uint32_t x, y, z, w;
 };
+
+#if !defined(__CUDACC__)
+/* 16 bytes as one value: aligned, or to numbers only, which AMD loads and stores as fast. */
+typedef uint32_t ckci_k_piece __attribute__((vector_size(16), may_alias));
+typedef uint32_t ckci_k_loose_piece __attribute__((vector_size(16), may_alias, aligned(2)));
+#endif
+
+/* Of such a piece; NVIDIA has none. */
+CKCI_K_FN ckci_k_uint4 ckci_k_load_loose(const unsigned char *p)
+{
+#if !defined(__CUDACC__)
+    const ckci_k_loose_piece q = *(const ckci_k_loose_piece *)p;
+    return {q[0], q[1], q[2], q[3]};
+#else
+    return *(const ckci_k_uint4 *)p;
+#endif
+}
+
+CKCI_K_FN void ckci_k_store_loose(unsigned char *p, const ckci_k_uint4 &v)
+{
+#if !defined(__CUDACC__)
+    const ckci_k_loose_piece q = {v.x, v.y, v.z, v.w};
+    *(ckci_k_loose_piece *)p = q;
+#else
+    *(ckci_k_uint4 *)p = v;
+#endif
+}
+
 struct alignas(16) ckci_k_double2 {
     double x, y;
 };

@@ -13,7 +13,7 @@
 /* Has the epilogue numbers of each channel, and a residual at most? */
 CKCI_K_FN bool ckci_k_depth_has_numbers(const ckci_gpu_target &o)
 {
-    return o.residual >= 0 || o.residual == CKCI_RESIDUAL_FACTORS;
+    return o.residual != CKCI_RESIDUAL_ANY;
 }
 
 /* What those are for one channel: a factor of its sums, and what is added, beta in it. */
@@ -153,22 +153,13 @@ template <class S, int V, int XO, int READY> struct ckci_k_depth_ahead {
 
     CKCI_K_MEMBER void start(const ckci_gpu_depth &p, int32_t channel)
     {
-        const ckci_gpu_target &o = p.o;
         CKCI_K_UNROLL(4)
         for (int i = 0; i < V; i++) {
-            shift[i] = 0;
-        }
-        CKCI_K_UNROLL(1)
-        for (int j = 0; o.residual >= 0 && j < o.adds; j++) {
-            const ckci_gpu_extra &t = o.d[j];
-            CKCI_K_UNROLL(4)
-            for (int i = 0; i < V; i++) {
-                T d = 0;
-                if (t.line == CKCI_LINE_CHANNELS && channel + i < p.g) {
-                    ckci_k_load_number(t.dtype, t.p + (channel + i) * t.stride[2] * ckci_k_size(t.dtype), d);
-                }
-                shift[i] = ckci_k_fma(ckci_k_closed<T>(o).beta, d, shift[i]);
+            T two[2] = {1, 0};
+            if (p.o.residual >= 0 && channel + i < p.g) {
+                ckci_k_depth_numbers(p.o, channel + i, two);
             }
+            shift[i] = two[1];
         }
     }
 

@@ -46,14 +46,6 @@ struct ckci_k_norm_raw {
     ckci_k_uint4 a, b; /* b: of f32 only; both are loaded before they are read */
 #endif
 
-#if !defined(__CUDACC__)
-    static CKCI_K_MEMBER ckci_k_uint4 loose(const unsigned char *from)
-    {
-        const ckci_k_loose_piece q = *(const ckci_k_loose_piece *)from;
-        return {q[0], q[1], q[2], q[3]};
-    }
-#endif
-
     template <bool PLANES>
     CKCI_K_MEMBER void load(const ckci_gpu_norm &p, int32_t dtype, const unsigned char *from, int32_t count)
     {
@@ -64,15 +56,15 @@ struct ckci_k_norm_raw {
             }
             return;
         }
-#if !defined(__CUDACC__)
-        if (ckci_k_amd() && count >= 8) { /* single loads of a wave would meet in 16 lines each */
-            a = loose(from);
-            if (dtype == CKCONV_F32) {
-                b = loose(from + 16);
+        if constexpr (CKCI_K_MAYBE_AMD) {
+            if (ckci_k_amd() && count >= 8) { /* single loads of a wave would meet in 16 lines each */
+                a = ckci_k_load_loose(from);
+                if (dtype == CKCONV_F32) {
+                    b = ckci_k_load_loose(from + 16);
+                }
+                return;
             }
-            return;
         }
-#endif
         count = ckci_k_lane_afresh(count);
         if (dtype == CKCONV_F32) {
             const uint32_t *f = (const uint32_t *)from;
@@ -278,27 +270,22 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigne
                                   const ckci_k_float2 *v)
 {
     const bool aligned = __builtin_expect(ckci_k_norm_aligned<PLANES>(p), 1);
+    const bool loose = CKCI_K_MAYBE_AMD && ckci_k_amd() && count >= 8;
     if (dtype == CKCONV_F32) {
+        const ckci_k_uint4 a = {ckci_k_bits(v[0].x), ckci_k_bits(v[0].y), ckci_k_bits(v[1].x),
+                                ckci_k_bits(v[1].y)};
+        const ckci_k_uint4 b = {ckci_k_bits(v[2].x), ckci_k_bits(v[2].y), ckci_k_bits(v[3].x),
+                                ckci_k_bits(v[3].y)};
         if (aligned) {
-            const ckci_k_uint4 a = {ckci_k_bits(v[0].x), ckci_k_bits(v[0].y), ckci_k_bits(v[1].x),
-                                    ckci_k_bits(v[1].y)};
-            const ckci_k_uint4 b = {ckci_k_bits(v[2].x), ckci_k_bits(v[2].y), ckci_k_bits(v[3].x),
-                                    ckci_k_bits(v[3].y)};
             ((ckci_k_uint4 *)to)[0] = a;
             ((ckci_k_uint4 *)to)[1] = b;
             return;
         }
-#if !defined(__CUDACC__)
-        if (ckci_k_amd() && count >= 8) {
-            const ckci_k_loose_piece a = {ckci_k_bits(v[0].x), ckci_k_bits(v[0].y), ckci_k_bits(v[1].x),
-                                         ckci_k_bits(v[1].y)};
-            const ckci_k_loose_piece b = {ckci_k_bits(v[2].x), ckci_k_bits(v[2].y), ckci_k_bits(v[3].x),
-                                         ckci_k_bits(v[3].y)};
-            ((ckci_k_loose_piece *)to)[0] = a;
-            ((ckci_k_loose_piece *)to)[1] = b;
+        if (loose) {
+            ckci_k_store_loose(to, a);
+            ckci_k_store_loose(to + 16, b);
             return;
         }
-#endif
         count = ckci_k_lane_afresh(count);
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
@@ -318,13 +305,10 @@ CKCI_K_FN void ckci_k_norm_store8(const ckci_gpu_norm &p, int32_t dtype, unsigne
         *(ckci_k_uint4 *)to = a;
         return;
     }
-#if !defined(__CUDACC__)
-    if (ckci_k_amd() && count >= 8) {
-        const ckci_k_loose_piece q = {a.x, a.y, a.z, a.w};
-        *(ckci_k_loose_piece *)to = q;
+    if (loose) {
+        ckci_k_store_loose(to, a);
         return;
     }
-#endif
     const uint32_t w[4] = {a.x, a.y, a.z, a.w};
     count = ckci_k_lane_afresh(count);
     CKCI_K_UNROLL(8)
