@@ -990,6 +990,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef DIN
 #pragma push_macro("DIRECT")
 #undef DIRECT
+#pragma push_macro("DOUT")
+#undef DOUT
 #pragma push_macro("DOWN")
 #undef DOWN
 #pragma push_macro("DY")
@@ -3156,6 +3158,9 @@ enum { CKCI_NEAR_NVIDIA_LDS = 111104 }; /* of a block, both regions and tables *
 /* Do D tensors multiply sums of tiles of so many columns? LDS has room for two numbers of a channel; and of
    tiles whose groups copy for themselves? Narrow ones have no registers for it. */
 #define CKCI_TMA_FACTORS(COLUMNS) ((COLUMNS) <= 128)
+/* Tiles of bwd_weight that read dout as it lies, channels first: others have few positions to read, and twice
+   the code, which every launch fetches. */
+#define CKCI_TMA_DOUT(COLUMNS) ((COLUMNS) == 256)
 #define CKCI_GROUP_FACTORS(COLUMNS) ((COLUMNS) > 64)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
 enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
@@ -3488,7 +3493,7 @@ typedef struct ckci_gpu_tma {
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
     int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
-    int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
+    int32_t plane;        /* what is written (bwd_weight: dout) are planes of so many positions; 0: rows */
     int32_t residual;     /* bytes from the stages to its boxes; 0: none */
     int32_t places;       /* for boxes of it, of a group: CKCI_TMA_RESIDUALS at most */
     ckci_divisor by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;
@@ -18701,10 +18706,9 @@ CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int
     }
 }
 
-/* Positions of an image where what c writes has them side by side, as the TMA's tiles store them; else 0. */
-CKCI_FN int64_t ckci_matrix_plane(const ckci_conv *c)
+/* Positions of an image where t has them side by side, channels first; else 0. */
+CKCI_FN int64_t ckci_dense_plane(const ckci_tensor *t)
 {
-    const ckci_tensor *t = &c->t[ckci_written(c->op)];
     int64_t plane = 1;
     for (int i = 5; i >= 3; i--) {
         if (t->len[i] > 1 && t->stride[i] != plane) {
@@ -19573,7 +19577,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
             "matrix tiles take 2^31 bytes of weights for a block's columns; here they reach over more");
     }
     const int tma = tile->form == CKCI_TILE_TMA;
-    m->plane = tma && !images && !m->phased ? ckci_matrix_plane(c) : 0;
+    m->plane = tma && !images && !m->phased ? ckci_dense_plane(&c->t[ckci_written(c->op)]) : 0;
     if (!m->plane) {
         ckci_matrix_turned(m, device, limit, ws);
     }
@@ -21061,6 +21065,20 @@ CKCI_FN int ckci_tma_layers(const ckci_tensor *t, ckci_gpu_box *b)
            ckci_tma_dimension(t->len[5], t->stride[5], b);
 }
 
+/* bwd_weight's dout as it lies, channels first, [channel][image][position]: so many positions of a plane are
+   a box, 64 or 32, of which planes have a multiple; 0: it does not lie so. (Boxes of 16 take longer than to
+   turn dout: H200, planes of 400 and 784.) */
+CKCI_FN int32_t ckci_tma_dout(const ckci_conv *c, ckconv_dtype type, ckci_gpu_box *b)
+{
+    const ckci_tensor *t = &c->t[CKCI_OUT];
+    const int64_t plane = ckci_dense_plane(t);
+    const int good = plane > 0 && plane % 32 == 0 && t->stride[2] != 1 && t->plain && t->dtype == type &&
+                     t->compute == type && ckci_tma_base(t->p, plane, b) &&
+                     ckci_tma_dimension(t->len[1], t->stride[1], b) &&
+                     ckci_tma_dimension(t->len[2], t->stride[2], b);
+    return !good ? 0 : plane % 64 == 0 ? 64 : 32;
+}
+
 /* What positions of c read: rows, where that is a matrix. */
 CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b)
 {
@@ -21161,6 +21179,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2], steps = ckci_tma_steps(c, k);
     const int64_t parts = ckci_max(m->cluster > 1 ? m->cluster : m->split, 1);
     const int64_t positions = weight ? c->n * c->output[0] * c->output[1] * c->output[2] : k->rows;
+    int32_t wide = CKCI_TMA_BOX;
     int residual = 0;
     int64_t pitch;
     if (m->l.grid == 0) {
@@ -21171,8 +21190,11 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
                positions <= INT32_MAX / 2 && steps > 0 &&
                ckci_saturating_mul(steps, parts + 1) <= INT32_MAX && k->chain % CKCI_TMA_BOX == 0;
     if (weight) {
-        good = good && ckci_even_positions(&c->t[CKCI_OUT], &pitch) &&
-               ckci_tma_rows(c->t[CKCI_OUT].p, k->rows, positions, pitch, &t->box[0]) &&
+        wide = m->plane ? ckci_tma_dout(c, m->type, &t->box[0]) : +CKCI_TMA_BOX;
+        good = good && wide > 0 &&
+               (m->plane ||
+                (ckci_even_positions(&c->t[CKCI_OUT], &pitch) &&
+                 ckci_tma_rows(c->t[CKCI_OUT].p, k->rows, positions, pitch, &t->box[0]))) &&
                ckci_tma_read(c, positions, &t->box[1]);
         if (good && !k->o.partial && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t)) {
             k->o.partial = k->o.t.p;
@@ -21238,8 +21260,12 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     for (int i = 0; i < 4; i++) {
         t->box[i].wide = CKCI_TMA_BOX;
     }
+    if (weight && m->plane) {
+        t->box[0].wide = wide;
+        t->box[0].rows = m->tile->rows;
+    }
     if (!weight) {
-        const int32_t wide = ckci_tma_wide(k);
+        wide = ckci_tma_wide(k);
         t->box[0].wide = wide;
         t->subs = CKCI_TMA_BOX / wide;
         if (across) {
@@ -21641,7 +21667,13 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     ckci_gpu_conv *k = &m->l.a.conv;
     int64_t real_k = c->k, real_c = c->c, space, beyond[3];
     CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
-    CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
+    ckci_gpu_box box;
+    if (tile->form == CKCI_TILE_TMA && CKCI_TMA_DOUT(tile->columns) && !p->dbias.dtype &&
+        !ckci_pointwise(c) && ckci_tma_dout(c, m->type, &box) > 0) {
+        m->plane = ckci_dense_plane(&c->t[CKCI_OUT]);
+    } else {
+        CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
+    }
     c->n = ckci_saturating_mul(c->n, m->terms);
     if (turns && c->k == real_k && c->c == real_c) {
         ckci_matrix_turned_weights(m, device, limit, ws);
@@ -27361,6 +27393,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_TMA_VOXEL_NS
 #undef CKCI_TMA_STAGES
 #undef CKCI_TMA_DONE
+#undef CKCI_TMA_DOUT
 #undef CKCI_TMA_FACTORS
 #undef CKCI_GROUP_FACTORS
 #undef CKCI_TMA_SLOT
@@ -27732,6 +27765,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("DEPTH_MATRIX")
 #pragma pop_macro("DIN")
 #pragma pop_macro("DIRECT")
+#pragma pop_macro("DOUT")
 #pragma pop_macro("DOWN")
 #pragma pop_macro("DY")
 #pragma pop_macro("E")

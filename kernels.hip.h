@@ -10628,19 +10628,61 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     }
 };
 
+/* dout as it lies, channels first: the boxes of a step have the tile's rows and some of its positions each,
+   of which the two waves take turns. */
+template <class TILES> struct ckci_k_tma_planes {
+    typedef typename TILES::pieces pieces;
+
+    const ckci_gpu_tma &p;
+    int32_t half, wide, box, bytes; /* numbers of a row; bytes of a box, and that the wave sends in a step */
+
+    CKCI_K_MEMBER ckci_k_tma_planes(const ckci_gpu_tma &args, int32_t which_half)
+        : p(args), half(which_half), wide(args.box[0].wide), box(TILES::rows(args) * wide * CKCI_K_HALF),
+          bytes((CKCI_TMA_BOX / wide + 1 - half) / 2 * box)
+    {
+    }
+
+    CKCI_K_MEMBER ckci_k_corner start(const pieces &s) const
+    {
+        const int32_t position = s.from * CKCI_TMA_BOX, image = ckci_k_divide(position, p.by_plane);
+        return {position - image * p.plane, image, s.row * TILES::rows(p), 0, 0, 0, 0, 0};
+    }
+
+    /* A step's boxes; `at` goes on to the next one's. */
+    CKCI_K_MEMBER void send(ckci_k_corner &at, unsigned char *to, uint64_t *full) const
+    {
+        const bool elected = ckci_k_elect();
+        if (elected) {
+            ckci_k_turns_expect(full, bytes);
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t first = 0; first < CKCI_TMA_BOX; first += wide) {
+            if (elected && first / wide % 2 == half) {
+                ckci_k_box_load<3>(p, 0, to, full, at);
+            }
+            to += box;
+            at.place += wide;
+            const bool end = at.place == p.plane;
+            at.place = end ? 0 : at.place;
+            at.x += end;
+        }
+    }
+};
+
 /* Copies columns' operand of products for each image whose planes begin at 8 bytes, not at 16: 64 positions
-   of 64 channels as the TMA leaves a box of them, four positions at a time. Each of two waves has half of
-   the channels; that a step's have come they say LATE steps later. */
+   of 64 channels as the TMA leaves a box of them, four positions at a time. Each of four waves has a quarter
+   of the channels; that a step's have come they say LATE steps later. */
 template <class TILES> struct ckci_k_tma_copier {
     typedef typename TILES::pieces pieces;
     enum { LATE = 2, P = 4, EACH = CKCI_TMA_BOX / P, ROWS = 32 / EACH, BN = TILES::WIDTH };
+    enum { OWN = CKCI_TMA_BOX / 4 }; /* channels of a wave */
 
     const ckci_gpu_tma &p;
     int32_t row, first; /* of a box: this lane's first channel, its positions */
     int32_t spot[4];    /* of the lane's first four channels in a box; eight channels on they lie alike */
 
-    CKCI_K_MEMBER ckci_k_tma_copier(const ckci_gpu_tma &args, int32_t half)
-        : p(args), row(half * CKCI_TMA_BOX / 2 + (int32_t)threadIdx.x % 32 / EACH),
+    CKCI_K_MEMBER ckci_k_tma_copier(const ckci_gpu_tma &args, int32_t quarter)
+        : p(args), row(quarter * OWN + (int32_t)threadIdx.x % 32 / EACH),
           first((int32_t)threadIdx.x % EACH * P), spot{0, 0, 0, 0}
     {
         CKCI_K_UNROLL(4)
@@ -10649,13 +10691,13 @@ template <class TILES> struct ckci_k_tma_copier {
         }
     }
 
-    /* Sixteen channels of the lane, of which `left` places from its first one on exist; ALL: they do. */
+    /* Eight channels of the lane, of which `left` places from its first one on exist; ALL: they do. */
     template <bool ALL>
     CKCI_K_MEMBER void copy_box(unsigned char *to, const unsigned char *from, int64_t more,
                                 int32_t left) const
     {
         CKCI_K_UNROLL(16)
-        for (int i = 0; i < CKCI_TMA_BOX / 2 / ROWS; i++) {
+        for (int i = 0; i < OWN / ROWS; i++) {
             ckci_k_copy_async<CKCI_K_HALF * P>(to + i / 4 * 1024 + spot[i % 4], from, ALL || i * ROWS < left);
             from += more;
         }
@@ -10671,7 +10713,7 @@ template <class TILES> struct ckci_k_tma_copier {
         CKCI_K_UNROLL(1)
         for (int32_t i = 0; i < BN && s.column * BN + i < p.conv.columns; i += CKCI_TMA_BOX) {
             const int32_t left = column + i < p.conv.columns ? p.conv.red - channel : 0;
-            if (left > CKCI_TMA_BOX / 2 - ROWS) {
+            if (left > OWN - ROWS) {
                 copy_box<true>(to, from, more, left);
             } else {
                 copy_box<false>(to, from, more, left);
@@ -10710,10 +10752,11 @@ template <class TILES> struct ckci_k_tma_copier {
   across them. PHASE is BACK for bwd_data with strides: phases of a tile follow each other, each with the taps
   that it has, and blocks share the steps of all. Boxes without any column that exists are not sent for.
   bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is 64
-  positions. Instructions have the tile's rows as theirs, but where a tile has 64 columns, the channels: an
-  instruction with as few columns would wait for LDS. A residual's boxes of 64 x 64 come into LDS where the
-  last stage would be: one of the waves that send does nothing else, in the order in which groups store what
-  they are added to.
+  positions. Channels first, dout is read as it lies: its rows are along the reduction, and boxes are of 64
+  or 32 positions of a plane, of which planes have a multiple. Instructions have the tile's rows as theirs,
+  but where a tile has 64 columns, the channels: an instruction with as few columns would wait for LDS. A
+  residual's boxes of 64 x 64 come into LDS where the last stage would be: one of the waves that send does
+  nothing else, in the order in which groups store what they are added to.
 
   1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
   channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
@@ -10728,6 +10771,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         WEIGHT = KIND == CKCI_K_TMA_WEIGHT,
         GATHER = KIND == CKCI_K_TMA_GATHER,
         PHASED = KIND == CKCI_K_TMA_PHASE,
+        DOUT = WEIGHT && CKCI_TMA_DOUT(BN), /* may be read as it lies */
         WIDTH = BN,
         ACROSS_A = WEIGHT, /* rows of an operand in LDS are places of the reduction */
         ACROSS_B = KIND != CKCI_K_TMA_GATHER,
@@ -10781,10 +10825,18 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? 0 : p.turns;
     }
 
+    /* Is the columns' operand copied by threads? */
+    static CKCI_K_MEMBER bool copies(const ckci_gpu_tma &p)
+    {
+        return KIND == CKCI_K_TMA_BACK && p.box[1].rank == 0;
+    }
+
     /* Does an operand lie across the reduction? */
     static CKCI_K_MEMBER bool lies_across(const ckci_gpu_tma &p, int32_t which)
     {
-        return which ? ACROSS_B != 0 : WEIGHT || (KIND == CKCI_K_TMA_BACK && p.both != 0);
+        return which    ? ACROSS_B != 0
+               : WEIGHT ? !DOUT || p.plane == 0
+                        : KIND == CKCI_K_TMA_BACK && p.both != 0;
     }
 
     /* Numbers of an operand's row in LDS where rows lie along the reduction. */
@@ -10827,6 +10879,29 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
+    /* dout as it lies. */
+    static CKCI_K_MEMBER void send_planes(const ckci_gpu_tma &p, lds &m, int32_t half)
+    {
+        const ckci_k_tma_planes<ckci_k_tma_tiles> planes(p, half);
+        int32_t stage = 0;
+        uint32_t parity = 1;
+        pieces piece(p);
+        __syncthreads();
+        ckci_k_await_last();
+        CKCI_K_UNROLL(1)
+        while (piece.next()) {
+            ckci_k_corner at = planes.start(piece);
+            CKCI_K_UNROLL(1)
+            for (int32_t step = piece.from; step < piece.to; step++) {
+                ckci_k_turns_await(&m.empty[stage], parity);
+                planes.send(at, m.stages + stage * (BM + BN) * 128, &m.full[0][stage]);
+                const bool last = ++stage == stages(p);
+                stage = last ? 0 : stage;
+                parity ^= last;
+            }
+        }
+    }
+
     /* A wave has the residual for itself: it waits for those that add it, operands do not. */
     static CKCI_K_MEMBER void send_residual(const ckci_gpu_tma &p, lds &m)
     {
@@ -10843,10 +10918,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    static CKCI_K_MEMBER void copy_all(const ckci_gpu_tma &p, lds &m, int32_t half)
+    /* All four waves copy the columns' operand; those of the rows' operand send for that before. */
+    template <int WHICH> static CKCI_K_MEMBER void copy_all(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         typedef ckci_k_tma_copier<ckci_k_tma_tiles> copier;
-        const copier c(p, half);
+        const copier c(p, 2 * WHICH + half);
+        ckci_k_tma_sender<ckci_k_tma_tiles, 0, 2> s(p, half);
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + rows(p) * 128;
         uint64_t *late[copier::LATE] = {nullptr, nullptr}; /* steps that have yet to come */
@@ -10857,9 +10934,15 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         ckci_k_await_last();
         CKCI_K_UNROLL(1)
         while (piece.next()) {
+            if constexpr (WHICH == 0) {
+                s.start(piece);
+            }
             CKCI_K_UNROLL(1)
             for (int32_t step = piece.from; step < piece.to; step++) {
                 ckci_k_turns_await(&m.empty[stage], parity);
+                if constexpr (WHICH == 0) {
+                    s.send(to + stage * room - rows(p) * 128, &m.full[group][stage]);
+                }
                 c.copy(piece, step, to + stage * room);
                 ckci_k_copies_end();
                 if (late[1]) {
@@ -10885,9 +10968,15 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         enum { PIXELS = CKCI_K_BOX_PIXELS };
         const int32_t kind = p.box[WHICH].rank + (p.box[WHICH].pixels ? +PIXELS : 0);
-        if constexpr (WHICH == 1 && KIND == CKCI_K_TMA_BACK) {
-            if (p.box[1].rank == 0) {
-                copy_all(p, m, half);
+        if constexpr (KIND == CKCI_K_TMA_BACK) {
+            if (copies(p)) {
+                copy_all<WHICH>(p, m, half);
+                return;
+            }
+        }
+        if constexpr (DOUT && WHICH == 0) {
+            if (p.plane) {
+                send_planes(p, m, half);
                 return;
             }
         }
@@ -11062,7 +11151,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             for (int j = 0; j < MI; j++) {
 #if defined(CKCI_SIMULATOR)
                 sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * left.slab, m.stages + b, NI, M, N,
-                                      right.wide);
+                                      N ? left.wide : right.wide);
 #else
                 ckci_k_multiply_groups<T, NI, M, N>(
                     sum[j], ckci_k_describe((start + (uint32_t)(a + j * left.slab)) >> 4, left.rows),
@@ -11076,8 +11165,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* Steps from .. to - 1. A stage is left one step after its products began. BOTH: both operands may lie
-       across; a loop of its own for that has sums in other registers, and spills. */
-    template <class T, bool BOTH>
+       across; a loop of its own for that has sums in other registers, and spills. PLANES: bwd_weight, dout is
+       read as it lies. */
+    template <class T, bool BOTH, bool PLANES>
     CKCI_K_MEMBER void loop(int32_t from, int32_t to, int32_t column, int32_t along)
     {
         const layout left(ACROSS_M, along, TURNED ? BN : rows(p)),
@@ -11088,7 +11178,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         for (int32_t step = from; step < to; step++) {
             ckci_k_turns_await(&m.full[whose()][stage], parities >> stage & 1);
             parities ^= 1u << stage;
-            if (BOTH && lies_across(p, 0)) {
+            if constexpr (PLANES) {
+                multiply<T, 0, ACROSS_N>(layout(false, p.box[0].wide, BM), right);
+            } else if (BOTH && lies_across(p, 0)) {
                 const layout lain(true, CKCI_TMA_BOX, CKCI_TMA_BOX);
                 multiply<T, 1, 1>(lain, lain);
             } else {
@@ -11679,7 +11771,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* PARTS: boxes have fewer than 64 channels. */
+    /* PARTS: boxes have fewer than 64 channels; of bwd_weight, dout is read as it lies. */
     template <class T, bool PARTS> CKCI_K_MEMBER void multiply_all()
     {
         const int32_t chain = WEIGHT ? p.conv.chain / CKCI_TMA_BOX : 0;
@@ -11699,8 +11791,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             CKCI_K_UNROLL(1)
             for (;;) {
                 const int32_t to = chain && s.to - from > chain ? from + chain : s.to;
-                loop<T, KIND == CKCI_K_TMA_BACK && !PARTS>(from, to, s.column,
-                                                           PARTS ? wide(p) : +CKCI_TMA_BOX);
+                loop<T, KIND == CKCI_K_TMA_BACK && !PARTS, WEIGHT && PARTS>(
+                    from, to, s.column, PARTS ? wide(p) : +CKCI_TMA_BOX);
                 if (s.late()) {
                     put_apart();
                     break;
@@ -11731,8 +11823,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     template <class T> CKCI_K_MEMBER void multiply_any()
     {
-        if (!WEIGHT && p.subs > 1) {
-            multiply_all<T, !WEIGHT>();
+        if (WEIGHT ? DOUT && p.plane > 0 : p.subs > 1) {
+            multiply_all<T, !WEIGHT || DOUT>();
         } else {
             multiply_all<T, false>();
         }
@@ -11746,7 +11838,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (wave < 3) {
             if (i < stages(p)) {
                 ckci_k_turns_begin(wave < 2 ? &m.full[wave][i] : &m.empty[i],
-                                   wave < 2   ? (!WEIGHT && p.residual ? 3 : 4)
+                                   wave < 2   ? (copies(p) ? 6 : !WEIGHT && p.residual ? 3 : 4)
                                    : turns(p) ? 4
                                               : 8);
                 ckci_k_turns_begun();

@@ -198,6 +198,8 @@
 #undef DIN
 #pragma push_macro("DIRECT")
 #undef DIRECT
+#pragma push_macro("DOUT")
+#undef DOUT
 #pragma push_macro("DOWN")
 #undef DOWN
 #pragma push_macro("DY")

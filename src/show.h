@@ -102,6 +102,7 @@
 #pragma pop_macro("DEPTH_MATRIX")
 #pragma pop_macro("DIN")
 #pragma pop_macro("DIRECT")
+#pragma pop_macro("DOUT")
 #pragma pop_macro("DOWN")
 #pragma pop_macro("DY")
 #pragma pop_macro("E")

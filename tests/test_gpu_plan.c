@@ -374,6 +374,39 @@ static void test_channels_first(void)
     }
 }
 
+/* bwd_weight, channels first: tiles of the TMA read dout as it lies where planes have a multiple of 32
+   positions, and nobody asks for dbias; in is turned whatever they do. */
+static void test_dout_planes(void)
+{
+    static const struct {
+        int64_t input;
+        int bias, turned;
+    } rows[] = {{56, 0, 0}, {48, 0, 0}, {56, 1, 1}, {28, 0, 1}, {57, 0, 1}};
+    for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
+        ckconv_conv_desc d = cube(2, rows[i].input, 3, 1, 1);
+        const ckconv_device gpu = named("sm_90");
+        const int64_t bytes = 2 * 64 * 128 * rows[i].input * rows[i].input;
+        ckconv_options o;
+        ckconv_error err;
+        ckconv_plan plan;
+        memset(&o, 0, sizeof o);
+        d.n = 64;
+        d.k = d.c = 128;
+        d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = 1;
+        d.in.dtype = CKCONV_BF16;
+        d.in.layout = d.out.layout = CKCONV_NGCHW;
+        d.wei.layout = CKCONV_GKCYX;
+        d.dbias = rows[i].bias ? CKCONV_F32 : 0;
+        o.instance = "gpu_mma_bwd_weight_tma_128x256";
+        if (!CHECK_PLAN(ckconv_plan_conv(&plan, CKCONV_BWD_WEIGHT, &d, &o, &gpu, &err), err)) {
+            continue;
+        }
+        CHECK_MSG(plan.workspace_bytes > bytes && (plan.workspace_bytes > 2 * bytes) == rows[i].turned,
+                  "row %d: %lld bytes of workspace, tensors have %lld", i, (long long)plan.workspace_bytes,
+                  (long long)bytes);
+    }
+}
+
 /* Channels first, what is written is turned, and so is a residual: weights and what is read in one launch,
    the residual, the product, what it wrote. Without workspace for the residual nothing written is turned. */
 static void test_beside(void)
@@ -1850,6 +1883,7 @@ int main(void)
     test_few();
     test_channels_first();
     test_strides();
+    test_dout_planes();
     test_beside();
     test_mixed();
     test_sheets();

@@ -51,6 +51,9 @@ enum { CKCI_NEAR_NVIDIA_LDS = 111104 }; /* of a block, both regions and tables *
 /* Do D tensors multiply sums of tiles of so many columns? LDS has room for two numbers of a channel; and of
    tiles whose groups copy for themselves? Narrow ones have no registers for it. */
 #define CKCI_TMA_FACTORS(COLUMNS) ((COLUMNS) <= 128)
+/* Tiles of bwd_weight that read dout as it lies, channels first: others have few positions to read, and twice
+   the code, which every launch fetches. */
+#define CKCI_TMA_DOUT(COLUMNS) ((COLUMNS) == 256)
 #define CKCI_GROUP_FACTORS(COLUMNS) ((COLUMNS) > 64)
 #define CKCI_TMA_DONE 0x6b636f6e763a3031ull /* nobody else leaves that in workspace, nor do kernels */
 enum { CKCI_TMA_TABLES = 35840, CKCI_TMA_ROOM = 232448 - CKCI_TMA_TABLES, CKCI_TMA_MOST = 8 };
@@ -383,7 +386,7 @@ typedef struct ckci_gpu_tma {
     int32_t taps, blocks; /* 64s of channels of a tap: of the reduction; bwd_weight: of columns */
     int32_t layers;       /* GATHER: taps are layers of rows' operand, and come one after the other */
     int32_t both;         /* BACK: both operands lie across the reduction, rows in boxes of 64, too */
-    int32_t plane;        /* fwd, bwd_data: what is written are planes of so many positions; 0: rows */
+    int32_t plane;        /* what is written (bwd_weight: dout) are planes of so many positions; 0: rows */
     int32_t residual;     /* bytes from the stages to its boxes; 0: none */
     int32_t places;       /* for boxes of it, of a group: CKCI_TMA_RESIDUALS at most */
     ckci_divisor by_all_taps, by_blocks, by_taps[2], by_steps, by_plane;

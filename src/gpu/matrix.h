@@ -380,10 +380,9 @@ CKCI_FN void ckci_matrix_turned(ckci_matrix *m, const ckconv_device *device, int
     }
 }
 
-/* Positions of an image where what c writes has them side by side, as the TMA's tiles store them; else 0. */
-CKCI_FN int64_t ckci_matrix_plane(const ckci_conv *c)
+/* Positions of an image where t has them side by side, channels first; else 0. */
+CKCI_FN int64_t ckci_dense_plane(const ckci_tensor *t)
 {
-    const ckci_tensor *t = &c->t[ckci_written(c->op)];
     int64_t plane = 1;
     for (int i = 5; i >= 3; i--) {
         if (t->len[i] > 1 && t->stride[i] != plane) {

@@ -210,7 +210,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
             "matrix tiles take 2^31 bytes of weights for a block's columns; here they reach over more");
     }
     const int tma = tile->form == CKCI_TILE_TMA;
-    m->plane = tma && !images && !m->phased ? ckci_matrix_plane(c) : 0;
+    m->plane = tma && !images && !m->phased ? ckci_dense_plane(&c->t[ckci_written(c->op)]) : 0;
     if (!m->plane) {
         ckci_matrix_turned(m, device, limit, ws);
     }

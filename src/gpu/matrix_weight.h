@@ -349,7 +349,13 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     ckci_gpu_conv *k = &m->l.a.conv;
     int64_t real_k = c->k, real_c = c->c, space, beyond[3];
     CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
-    CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
+    ckci_gpu_box box;
+    if (tile->form == CKCI_TILE_TMA && CKCI_TMA_DOUT(tile->columns) && !p->dbias.dtype &&
+        !ckci_pointwise(c) && ckci_tma_dout(c, m->type, &box) > 0) {
+        m->plane = ckci_dense_plane(&c->t[CKCI_OUT]);
+    } else {
+        CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));
+    }
     c->n = ckci_saturating_mul(c->n, m->terms);
     if (turns && c->k == real_k && c->c == real_c) {
         ckci_matrix_turned_weights(m, device, limit, ws);

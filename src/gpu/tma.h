@@ -89,6 +89,20 @@ CKCI_FN int ckci_tma_layers(const ckci_tensor *t, ckci_gpu_box *b)
            ckci_tma_dimension(t->len[5], t->stride[5], b);
 }
 
+/* bwd_weight's dout as it lies, channels first, [channel][image][position]: so many positions of a plane are
+   a box, 64 or 32, of which planes have a multiple; 0: it does not lie so. (Boxes of 16 take longer than to
+   turn dout: H200, planes of 400 and 784.) */
+CKCI_FN int32_t ckci_tma_dout(const ckci_conv *c, ckconv_dtype type, ckci_gpu_box *b)
+{
+    const ckci_tensor *t = &c->t[CKCI_OUT];
+    const int64_t plane = ckci_dense_plane(t);
+    const int good = plane > 0 && plane % 32 == 0 && t->stride[2] != 1 && t->plain && t->dtype == type &&
+                     t->compute == type && ckci_tma_base(t->p, plane, b) &&
+                     ckci_tma_dimension(t->len[1], t->stride[1], b) &&
+                     ckci_tma_dimension(t->len[2], t->stride[2], b);
+    return !good ? 0 : plane % 64 == 0 ? 64 : 32;
+}
+
 /* What positions of c read: rows, where that is a matrix. */
 CKCI_FN int ckci_tma_read(const ckci_conv *c, int64_t positions, ckci_gpu_box *b)
 {
@@ -189,6 +203,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     const int64_t taps = c->filter[0] * c->filter[1] * c->filter[2], steps = ckci_tma_steps(c, k);
     const int64_t parts = ckci_max(m->cluster > 1 ? m->cluster : m->split, 1);
     const int64_t positions = weight ? c->n * c->output[0] * c->output[1] * c->output[2] : k->rows;
+    int32_t wide = CKCI_TMA_BOX;
     int residual = 0;
     int64_t pitch;
     if (m->l.grid == 0) {
@@ -199,8 +214,11 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
                positions <= INT32_MAX / 2 && steps > 0 &&
                ckci_saturating_mul(steps, parts + 1) <= INT32_MAX && k->chain % CKCI_TMA_BOX == 0;
     if (weight) {
-        good = good && ckci_even_positions(&c->t[CKCI_OUT], &pitch) &&
-               ckci_tma_rows(c->t[CKCI_OUT].p, k->rows, positions, pitch, &t->box[0]) &&
+        wide = m->plane ? ckci_tma_dout(c, m->type, &t->box[0]) : +CKCI_TMA_BOX;
+        good = good && wide > 0 &&
+               (m->plane ||
+                (ckci_even_positions(&c->t[CKCI_OUT], &pitch) &&
+                 ckci_tma_rows(c->t[CKCI_OUT].p, k->rows, positions, pitch, &t->box[0]))) &&
                ckci_tma_read(c, positions, &t->box[1]);
         if (good && !k->o.partial && k->o.t.dtype == CKCONV_F32 && ckci_weights_as_sums(&k->o.t)) {
             k->o.partial = k->o.t.p;
@@ -266,8 +284,12 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     for (int i = 0; i < 4; i++) {
         t->box[i].wide = CKCI_TMA_BOX;
     }
+    if (weight && m->plane) {
+        t->box[0].wide = wide;
+        t->box[0].rows = m->tile->rows;
+    }
     if (!weight) {
-        const int32_t wide = ckci_tma_wide(k);
+        wide = ckci_tma_wide(k);
         t->box[0].wide = wide;
         t->subs = CKCI_TMA_BOX / wide;
         if (across) {

@@ -13,10 +13,11 @@
   across them. PHASE is BACK for bwd_data with strides: phases of a tile follow each other, each with the taps
   that it has, and blocks share the steps of all. Boxes without any column that exists are not sent for.
   bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is 64
-  positions. Instructions have the tile's rows as theirs, but where a tile has 64 columns, the channels: an
-  instruction with as few columns would wait for LDS. A residual's boxes of 64 x 64 come into LDS where the
-  last stage would be: one of the waves that send does nothing else, in the order in which groups store what
-  they are added to.
+  positions. Channels first, dout is read as it lies: its rows are along the reduction, and boxes are of 64
+  or 32 positions of a plane, of which planes have a multiple. Instructions have the tile's rows as theirs,
+  but where a tile has 64 columns, the channels: an instruction with as few columns would wait for LDS. A
+  residual's boxes of 64 x 64 come into LDS where the last stage would be: one of the waves that send does
+  nothing else, in the order in which groups store what they are added to.
 
   1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
   channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
@@ -35,6 +36,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         WEIGHT = KIND == CKCI_K_TMA_WEIGHT,
         GATHER = KIND == CKCI_K_TMA_GATHER,
         PHASED = KIND == CKCI_K_TMA_PHASE,
+        DOUT = WEIGHT && CKCI_TMA_DOUT(BN), /* may be read as it lies */
         WIDTH = BN,
         ACROSS_A = WEIGHT, /* rows of an operand in LDS are places of the reduction */
         ACROSS_B = KIND != CKCI_K_TMA_GATHER,
@@ -88,10 +90,18 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? 0 : p.turns;
     }
 
+    /* Is the columns' operand copied by threads? */
+    static CKCI_K_MEMBER bool copies(const ckci_gpu_tma &p)
+    {
+        return KIND == CKCI_K_TMA_BACK && p.box[1].rank == 0;
+    }
+
     /* Does an operand lie across the reduction? */
     static CKCI_K_MEMBER bool lies_across(const ckci_gpu_tma &p, int32_t which)
     {
-        return which ? ACROSS_B != 0 : WEIGHT || (KIND == CKCI_K_TMA_BACK && p.both != 0);
+        return which    ? ACROSS_B != 0
+               : WEIGHT ? !DOUT || p.plane == 0
+                        : KIND == CKCI_K_TMA_BACK && p.both != 0;
     }
 
     /* Numbers of an operand's row in LDS where rows lie along the reduction. */
@@ -134,6 +144,29 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
+    /* dout as it lies. */
+    static CKCI_K_MEMBER void send_planes(const ckci_gpu_tma &p, lds &m, int32_t half)
+    {
+        const ckci_k_tma_planes<ckci_k_tma_tiles> planes(p, half);
+        int32_t stage = 0;
+        uint32_t parity = 1;
+        pieces piece(p);
+        __syncthreads();
+        ckci_k_await_last();
+        CKCI_K_UNROLL(1)
+        while (piece.next()) {
+            ckci_k_corner at = planes.start(piece);
+            CKCI_K_UNROLL(1)
+            for (int32_t step = piece.from; step < piece.to; step++) {
+                ckci_k_turns_await(&m.empty[stage], parity);
+                planes.send(at, m.stages + stage * (BM + BN) * 128, &m.full[0][stage]);
+                const bool last = ++stage == stages(p);
+                stage = last ? 0 : stage;
+                parity ^= last;
+            }
+        }
+    }
+
     /* A wave has the residual for itself: it waits for those that add it, operands do not. */
     static CKCI_K_MEMBER void send_residual(const ckci_gpu_tma &p, lds &m)
     {
@@ -150,10 +183,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    static CKCI_K_MEMBER void copy_all(const ckci_gpu_tma &p, lds &m, int32_t half)
+    /* All four waves copy the columns' operand; those of the rows' operand send for that before. */
+    template <int WHICH> static CKCI_K_MEMBER void copy_all(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         typedef ckci_k_tma_copier<ckci_k_tma_tiles> copier;
-        const copier c(p, half);
+        const copier c(p, 2 * WHICH + half);
+        ckci_k_tma_sender<ckci_k_tma_tiles, 0, 2> s(p, half);
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + rows(p) * 128;
         uint64_t *late[copier::LATE] = {nullptr, nullptr}; /* steps that have yet to come */
@@ -164,9 +199,15 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         ckci_k_await_last();
         CKCI_K_UNROLL(1)
         while (piece.next()) {
+            if constexpr (WHICH == 0) {
+                s.start(piece);
+            }
             CKCI_K_UNROLL(1)
             for (int32_t step = piece.from; step < piece.to; step++) {
                 ckci_k_turns_await(&m.empty[stage], parity);
+                if constexpr (WHICH == 0) {
+                    s.send(to + stage * room - rows(p) * 128, &m.full[group][stage]);
+                }
                 c.copy(piece, step, to + stage * room);
                 ckci_k_copies_end();
                 if (late[1]) {
@@ -192,9 +233,15 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     {
         enum { PIXELS = CKCI_K_BOX_PIXELS };
         const int32_t kind = p.box[WHICH].rank + (p.box[WHICH].pixels ? +PIXELS : 0);
-        if constexpr (WHICH == 1 && KIND == CKCI_K_TMA_BACK) {
-            if (p.box[1].rank == 0) {
-                copy_all(p, m, half);
+        if constexpr (KIND == CKCI_K_TMA_BACK) {
+            if (copies(p)) {
+                copy_all<WHICH>(p, m, half);
+                return;
+            }
+        }
+        if constexpr (DOUT && WHICH == 0) {
+            if (p.plane) {
+                send_planes(p, m, half);
                 return;
             }
         }
@@ -369,7 +416,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             for (int j = 0; j < MI; j++) {
 #if defined(CKCI_SIMULATOR)
                 sim_wgmma_m64nNk16<T>(sum[j], m.stages + a + j * left.slab, m.stages + b, NI, M, N,
-                                      right.wide);
+                                      N ? left.wide : right.wide);
 #else
                 ckci_k_multiply_groups<T, NI, M, N>(
                     sum[j], ckci_k_describe((start + (uint32_t)(a + j * left.slab)) >> 4, left.rows),
@@ -383,8 +430,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* Steps from .. to - 1. A stage is left one step after its products began. BOTH: both operands may lie
-       across; a loop of its own for that has sums in other registers, and spills. */
-    template <class T, bool BOTH>
+       across; a loop of its own for that has sums in other registers, and spills. PLANES: bwd_weight, dout is
+       read as it lies. */
+    template <class T, bool BOTH, bool PLANES>
     CKCI_K_MEMBER void loop(int32_t from, int32_t to, int32_t column, int32_t along)
     {
         const layout left(ACROSS_M, along, TURNED ? BN : rows(p)),
@@ -395,7 +443,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         for (int32_t step = from; step < to; step++) {
             ckci_k_turns_await(&m.full[whose()][stage], parities >> stage & 1);
             parities ^= 1u << stage;
-            if (BOTH && lies_across(p, 0)) {
+            if constexpr (PLANES) {
+                multiply<T, 0, ACROSS_N>(layout(false, p.box[0].wide, BM), right);
+            } else if (BOTH && lies_across(p, 0)) {
                 const layout lain(true, CKCI_TMA_BOX, CKCI_TMA_BOX);
                 multiply<T, 1, 1>(lain, lain);
             } else {
@@ -986,7 +1036,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* PARTS: boxes have fewer than 64 channels. */
+    /* PARTS: boxes have fewer than 64 channels; of bwd_weight, dout is read as it lies. */
     template <class T, bool PARTS> CKCI_K_MEMBER void multiply_all()
     {
         const int32_t chain = WEIGHT ? p.conv.chain / CKCI_TMA_BOX : 0;
@@ -1006,8 +1056,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             CKCI_K_UNROLL(1)
             for (;;) {
                 const int32_t to = chain && s.to - from > chain ? from + chain : s.to;
-                loop<T, KIND == CKCI_K_TMA_BACK && !PARTS>(from, to, s.column,
-                                                           PARTS ? wide(p) : +CKCI_TMA_BOX);
+                loop<T, KIND == CKCI_K_TMA_BACK && !PARTS, WEIGHT && PARTS>(
+                    from, to, s.column, PARTS ? wide(p) : +CKCI_TMA_BOX);
                 if (s.late()) {
                     put_apart();
                     break;
@@ -1038,8 +1088,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     template <class T> CKCI_K_MEMBER void multiply_any()
     {
-        if (!WEIGHT && p.subs > 1) {
-            multiply_all<T, !WEIGHT>();
+        if (WEIGHT ? DOUT && p.plane > 0 : p.subs > 1) {
+            multiply_all<T, !WEIGHT || DOUT>();
         } else {
             multiply_all<T, false>();
         }
@@ -1053,7 +1103,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (wave < 3) {
             if (i < stages(p)) {
                 ckci_k_turns_begin(wave < 2 ? &m.full[wave][i] : &m.empty[i],
-                                   wave < 2   ? (!WEIGHT && p.residual ? 3 : 4)
+                                   wave < 2   ? (copies(p) ? 6 : !WEIGHT && p.residual ? 3 : 4)
                                    : turns(p) ? 4
                                               : 8);
                 ckci_k_turns_begun();

@@ -539,19 +539,61 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     }
 };
 
+/* dout as it lies, channels first: the boxes of a step have the tile's rows and some of its positions each,
+   of which the two waves take turns. */
+template <class TILES> struct ckci_k_tma_planes {
+    typedef typename TILES::pieces pieces;
+
+    const ckci_gpu_tma &p;
+    int32_t half, wide, box, bytes; /* numbers of a row; bytes of a box, and that the wave sends in a step */
+
+    CKCI_K_MEMBER ckci_k_tma_planes(const ckci_gpu_tma &args, int32_t which_half)
+        : p(args), half(which_half), wide(args.box[0].wide), box(TILES::rows(args) * wide * CKCI_K_HALF),
+          bytes((CKCI_TMA_BOX / wide + 1 - half) / 2 * box)
+    {
+    }
+
+    CKCI_K_MEMBER ckci_k_corner start(const pieces &s) const
+    {
+        const int32_t position = s.from * CKCI_TMA_BOX, image = ckci_k_divide(position, p.by_plane);
+        return {position - image * p.plane, image, s.row * TILES::rows(p), 0, 0, 0, 0, 0};
+    }
+
+    /* A step's boxes; `at` goes on to the next one's. */
+    CKCI_K_MEMBER void send(ckci_k_corner &at, unsigned char *to, uint64_t *full) const
+    {
+        const bool elected = ckci_k_elect();
+        if (elected) {
+            ckci_k_turns_expect(full, bytes);
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t first = 0; first < CKCI_TMA_BOX; first += wide) {
+            if (elected && first / wide % 2 == half) {
+                ckci_k_box_load<3>(p, 0, to, full, at);
+            }
+            to += box;
+            at.place += wide;
+            const bool end = at.place == p.plane;
+            at.place = end ? 0 : at.place;
+            at.x += end;
+        }
+    }
+};
+
 /* Copies columns' operand of products for each image whose planes begin at 8 bytes, not at 16: 64 positions
-   of 64 channels as the TMA leaves a box of them, four positions at a time. Each of two waves has half of
-   the channels; that a step's have come they say LATE steps later. */
+   of 64 channels as the TMA leaves a box of them, four positions at a time. Each of four waves has a quarter
+   of the channels; that a step's have come they say LATE steps later. */
 template <class TILES> struct ckci_k_tma_copier {
     typedef typename TILES::pieces pieces;
     enum { LATE = 2, P = 4, EACH = CKCI_TMA_BOX / P, ROWS = 32 / EACH, BN = TILES::WIDTH };
+    enum { OWN = CKCI_TMA_BOX / 4 }; /* channels of a wave */
 
     const ckci_gpu_tma &p;
     int32_t row, first; /* of a box: this lane's first channel, its positions */
     int32_t spot[4];    /* of the lane's first four channels in a box; eight channels on they lie alike */
 
-    CKCI_K_MEMBER ckci_k_tma_copier(const ckci_gpu_tma &args, int32_t half)
-        : p(args), row(half * CKCI_TMA_BOX / 2 + (int32_t)threadIdx.x % 32 / EACH),
+    CKCI_K_MEMBER ckci_k_tma_copier(const ckci_gpu_tma &args, int32_t quarter)
+        : p(args), row(quarter * OWN + (int32_t)threadIdx.x % 32 / EACH),
           first((int32_t)threadIdx.x % EACH * P), spot{0, 0, 0, 0}
     {
         CKCI_K_UNROLL(4)
@@ -560,13 +602,13 @@ template <class TILES> struct ckci_k_tma_copier {
         }
     }
 
-    /* Sixteen channels of the lane, of which `left` places from its first one on exist; ALL: they do. */
+    /* Eight channels of the lane, of which `left` places from its first one on exist; ALL: they do. */
     template <bool ALL>
     CKCI_K_MEMBER void copy_box(unsigned char *to, const unsigned char *from, int64_t more,
                                 int32_t left) const
     {
         CKCI_K_UNROLL(16)
-        for (int i = 0; i < CKCI_TMA_BOX / 2 / ROWS; i++) {
+        for (int i = 0; i < OWN / ROWS; i++) {
             ckci_k_copy_async<CKCI_K_HALF * P>(to + i / 4 * 1024 + spot[i % 4], from, ALL || i * ROWS < left);
             from += more;
         }
@@ -582,7 +624,7 @@ template <class TILES> struct ckci_k_tma_copier {
         CKCI_K_UNROLL(1)
         for (int32_t i = 0; i < BN && s.column * BN + i < p.conv.columns; i += CKCI_TMA_BOX) {
             const int32_t left = column + i < p.conv.columns ? p.conv.red - channel : 0;
-            if (left > CKCI_TMA_BOX / 2 - ROWS) {
+            if (left > OWN - ROWS) {
                 copy_box<true>(to, from, more, left);
             } else {
                 copy_box<false>(to, from, more, left);
