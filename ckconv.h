@@ -1036,6 +1036,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef FOURS
 #pragma push_macro("FREE")
 #undef FREE
+#pragma push_macro("FROM")
+#undef FROM
 #pragma push_macro("FRONT")
 #undef FRONT
 #pragma push_macro("FULL")
@@ -1370,6 +1372,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef RUN
 #pragma push_macro("S")
 #undef S
+#pragma push_macro("SAMPLE")
+#undef SAMPLE
+#pragma push_macro("SAMPLE_BACK")
+#undef SAMPLE_BACK
 #pragma push_macro("SCALE")
 #undef SCALE
 #pragma push_macro("SCALED")
@@ -1500,6 +1506,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef TM
 #pragma push_macro("TN")
 #undef TN
+#pragma push_macro("TO")
+#undef TO
 #pragma push_macro("TURN")
 #undef TURN
 #pragma push_macro("TURNED")
@@ -2023,6 +2031,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #define CKCI_KEEP_NORM_PLANES CKCI_AND(CKCI_KEEP_NORM, CKCI_HAS_CHANNELS_FIRST)
 /* channels first: on their way to matrix units */
 #define CKCI_KEEP_MOVE CKCI_OR(CKCI_HAS_TRANSFORM, CKCI_AND(CKCI_USES_CONV, CKCI_HAS_CHANNELS_FIRST))
+#define CKCI_KEEP_SAMPLE CKCI_AND(CKCI_USES_CONV, CKCI_HAS_CHANNELS_FIRST)
+#define CKCI_KEEP_SAMPLE_BACK CKCI_AND(CKCI_HAS_BWD_DATA, CKCI_HAS_CHANNELS_FIRST)
 
 /* Instances, by operation. */
 #define CKCI_KEEP_OP_ALL 1
@@ -3797,6 +3807,22 @@ typedef struct ckci_gpu_moves {
     ckci_gpu_move job[2];
 } ckci_gpu_moves;
 
+/* Pieces that a block of sample or spread moves. */
+enum { CKCI_SAMPLE_BLOCK = 1024 };
+
+/* Positions that strides meet, out of planes, or into them. Dimensions begin with x, none is of one place,
+   and those that can be are one; offsets are bytes. */
+typedef struct ckci_gpu_sample {
+    const unsigned char *src;
+    unsigned char *dst;
+    int32_t count, dims; /* pieces in all */
+    int32_t piece;       /* bytes, in the planes */
+    int32_t halve;       /* bytes of a number where every other one of a piece is wanted; 0: all are */
+    int64_t src_step[5], dst_step[5];
+    ckci_divisor by_len[5];    /* the first: pieces of a row */
+    ckci_divisor by_stride[5]; /* spread */
+} ckci_gpu_sample;
+
 /* The matrix unit of a GPU: CKCI_UNIT_... */
 CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 {
@@ -4161,6 +4187,8 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(move_convert_1, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                \
     X(move_convert_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                \
     X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
+    X(sample, SAMPLE, 1, ckci_gpu_sample, 256, ckci_k_sample<false>)                                         \
+    X(spread, SAMPLE_BACK, 1, ckci_gpu_sample, 256, ckci_k_sample<true>)                                     \
     X(pixel_half, PIXEL_half, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_half>)                            \
     X(pixel_f32, PIXEL_f32, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_f32>)
 
@@ -4213,6 +4241,7 @@ enum {
     CKCI_ARGS_ckci_gpu_norm,
     CKCI_ARGS_ckci_gpu_move,
     CKCI_ARGS_ckci_gpu_moves,
+    CKCI_ARGS_ckci_gpu_sample,
     CKCI_ARGS_ckci_gpu_bias
 };
 
@@ -4235,6 +4264,7 @@ typedef struct ckci_launch {
         ckci_gpu_norm norm;
         ckci_gpu_move move;
         ckci_gpu_moves moves; /* begins with move */
+        ckci_gpu_sample sample;
         ckci_gpu_bias bias;
     } a;
 } ckci_launch;
@@ -22974,6 +23004,214 @@ CKCI_FN ckconv_status ckci_list_patches(const ckconv_plan *plan, const ckci_prob
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>gpu-sample
+  Layers of one tap with strides, channels first: other kernels would turn the whole input, of which only
+  every stride-th position is read. A launch (>>k-sample) samples these positions into workspace, channels
+  first again, and what is left is a layer of one tap without strides, planned like any other. bwd_data writes
+  such a tensor, and the launch comes after: it spreads it over din, zeros between. In between nothing is
+  rounded but once, to din's type.
+*/
+/* Instructions of a piece, as multiply-adds. */
+#define CKCI_SAMPLE_STEPS 60.
+
+/* The layer without strides, the launch, and what that costs. */
+typedef struct ckci_sample {
+    ckci_conv conv;
+    int64_t bytes; /* of workspace: the dense tensor */
+    ckci_launch l;
+    double cost;
+} ckci_sample;
+
+/* Dimensions of planes that are one dense dimension in both tensors, without a stride, are merged; those of
+   one position are left out. step: bytes, of planes and of the dense tensor. Returns how many are left. */
+CKCI_FN int ckci_merge_sample(int64_t len[5], int64_t stride[5], int64_t step[2][5])
+{
+    int dims = 0;
+    for (int i = 0; i < 5; i++) {
+        const int last = dims - 1;
+        if (len[i] == 1) {
+            continue;
+        }
+        /* where `last` has a stride it is shorter in the dense tensor */
+        if (dims > 0 && stride[i] == 1 && step[0][i] == step[0][last] * len[last] &&
+            step[1][i] == step[1][last] * len[last]) {
+            len[last] *= len[i];
+            continue;
+        }
+        len[dims] = len[i];
+        stride[dims] = stride[i];
+        step[0][dims] = step[0][i];
+        step[1][dims] = step[1][i];
+        dims++;
+    }
+    return dims;
+}
+
+/* Are both tensors aligned for pieces of so many bytes of rows of planes, and rows whole pieces? */
+CKCI_FN int ckci_sample_fits(const unsigned char *const at[2], const int64_t len[5], int64_t step[2][5],
+                             int dims, int64_t size, int halve, int64_t piece)
+{
+    int fits = len[0] * size % piece == 0;
+    for (int t = 0; t < 2; t++) {
+        const int64_t bytes = t == 1 && halve ? piece / 2 : piece;
+        fits = fits && step[t][0] == size && (uintptr_t)at[t] % (uintptr_t)bytes == 0;
+        for (int i = 1; i < dims; i++) {
+            fits = fits && step[t][i] % bytes == 0;
+        }
+    }
+    return fits;
+}
+
+/* The launch. planes: in, or din; dense: their sampled positions. */
+CKCI_FN void ckci_make_sample(const ckci_conv *p, const ckci_tensor *dense, ckci_launch *l)
+{
+    static const int axis[5] = {5, 4, 3, 2, 1}; /* x, y, z, channels, batch */
+    const int back = p->op == CKCONV_BWD_DATA;
+    const ckci_tensor *planes = &p->t[CKCI_IN];
+    const int64_t size = (int64_t)ckci_size(planes->dtype);
+    const unsigned char *const at[2] = {planes->p, dense->p};
+    ckci_gpu_sample *k = &l->a.sample;
+    int64_t len[5], stride[5], step[2][5], count = 1;
+    ckci_set_kernel(l, back ? CKCI_KERNEL_spread : CKCI_KERNEL_sample);
+    memset(k, 0, sizeof *k);
+    k->src = back ? dense->p : planes->p;
+    k->dst = back ? planes->p : dense->p;
+    for (int i = 0; i < 5; i++) {
+        len[i] = planes->len[axis[i]];
+        stride[i] = i < 3 ? p->stride[2 - i] : 1;
+        step[0][i] = planes->stride[axis[i]] * size;
+        step[1][i] = dense->stride[axis[i]] * size;
+    }
+    k->dims = ckci_merge_sample(len, stride, step);
+    k->piece = (int32_t)size;
+    if (k->dims > 0 && stride[0] <= 2) {
+        const int halve = stride[0] == 2;
+        int64_t piece = 16;
+        while (piece > size * (halve ? 2 : 1) &&
+               !ckci_sample_fits(at, len, step, k->dims, size, halve, piece)) {
+            piece /= 2;
+        }
+        if (ckci_sample_fits(at, len, step, k->dims, size, halve, piece)) {
+            k->piece = (int32_t)piece;
+            k->halve = halve ? (int32_t)size : 0;
+            len[0] = len[0] * size / piece;
+            stride[0] = 1;
+            step[0][0] = piece;
+            step[1][0] = halve ? piece / 2 : piece;
+        }
+    }
+    for (int i = 0; i < k->dims; i++) {
+        const int64_t places = back ? len[i] : ckci_ceil_div(len[i], stride[i]);
+        count *= places;
+        k->by_len[i] = ckci_make_divisor(places);
+        k->by_stride[i] = ckci_make_divisor(back ? stride[i] : 1);
+        k->src_step[i] = back ? step[1][i] : step[0][i] * stride[i];
+        k->dst_step[i] = back ? step[0][i] : step[1][i];
+    }
+    k->count = (int32_t)count;
+    l->grid = ckci_ceil_div(count, CKCI_SAMPLE_BLOCK);
+}
+
+/* What it costs: the bytes that it touches, in lines of memory, as moves do (ckci_move_cost), or the
+   instructions of its pieces, if those take longer. */
+CKCI_FN double ckci_sample_cost(const ckci_conv *p, const ckci_launch *l, int64_t dense,
+                                const ckconv_device *device)
+{
+    const ckci_gpu_sample *k = &l->a.sample;
+    const int64_t size = (int64_t)ckci_size(p->t[CKCI_IN].dtype), planes = p->n * p->c,
+                  line = device->kind == CKCONV_DEVICE_NVIDIA ? 32 : 64,
+                  row = ckci_min(p->input[2] * size, p->output[2] * line);
+    const double bytes =
+        (double)dense + (p->op == CKCONV_BWD_DATA
+                             ? (double)planes * (double)(p->input[0] * p->input[1] * p->input[2] * size)
+                             : (double)planes * (double)(p->output[0] * p->output[1] * row));
+    const double memory = ckci_move_cost(device, bytes / 2), launch = ckci_move_cost(device, 0),
+                 count = launch +
+                         ckci_cost_fma(device, CKCI_SAMPLE_STEPS * (double)k->count / ckci_units(device));
+    return memory > count ? memory : count;
+}
+
+CKCI_FN ckconv_status ckci_find_sample(const ckci_conv *p, const ckconv_device *device, int64_t limit,
+                                       unsigned char *ws, ckci_sample *r, ckconv_error *err)
+{
+    const ckci_tensor *in = &p->t[CKCI_IN];
+    const int back = p->op == CKCONV_BWD_DATA;
+    const int64_t size = (int64_t)ckci_size(in->dtype);
+    int fits = CKCI_KEEP_SAMPLE && p->g == 1 && p->n > 0 && p->c > 0 && (size == 2 || size == 4) &&
+               in->op.kind == CKCONV_PASS && (!back || p->num_d == 0) && in->stride[5] == 1;
+    int strides = 0;
+    int64_t numbers = ckci_saturating_mul(p->n, p->c);
+    for (int i = 0; i < 3; i++) {
+        fits = fits && p->filter[i] == 1 && p->pad[i] == 0 && p->output[i] > 0 &&
+               p->output[i] == ckci_ceil_div(p->input[i], p->stride[i]);
+        strides = strides || (p->stride[i] > 1 && p->input[i] > 1);
+        numbers = ckci_saturating_mul(numbers, p->input[i]);
+    }
+    if (!fits || !strides || numbers > INT32_MAX - CKCI_SAMPLE_BLOCK) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "positions are sampled for filters of one tap with strides, in one group, channels "
+                         "first, of fewer than 2^31 numbers of 2 or 4 bytes, without pads, operations on in, "
+                         "or D tensors of din");
+    }
+    ckci_conv *c = &r->conv;
+    ckci_tensor *dense = &c->t[CKCI_IN];
+    *c = *p;
+    int64_t next = 1;
+    for (int i = 2; i >= 0; i--) {
+        c->input[i] = dense->len[3 + i] = p->output[i];
+        c->stride[i] = c->dilation[i] = 1;
+        dense->stride[3 + i] = next;
+        next *= p->output[i];
+    }
+    dense->stride[2] = next;
+    dense->stride[0] = dense->stride[1] = next * p->c;
+    const int64_t bytes = dense->stride[1] * p->n * size;
+    dense->p = ws;
+    r->bytes = ckci_ceil_div(bytes, 256) * 256;
+    if (r->bytes > limit) {
+        return ckci_over_limit("sampled positions", r->bytes, err);
+    }
+    ckci_make_sample(p, dense, &r->l);
+    r->cost = ckci_sample_cost(p, &r->l, bytes, device);
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_sample(ckci_fit *f, ckconv_error *err)
+{
+    ckci_sample r;
+    ckconv_plan one;
+    const ckconv_device *device = &f->plan->device;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
+    CKCI_TRY(ckci_find_sample(&f->p->conv, device, f->limit, NULL, &r, err));
+    CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
+    f->cost += r.cost;
+    f->ns = ckci_part_ns(&one) + r.cost;
+    f->plan->grid[0] = one.grid[0];
+    f->plan->block[0] = one.block[0];
+    f->plan->workspace_bytes = r.bytes + one.workspace_bytes;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_list_sample(const ckconv_plan *plan, const ckci_problem *p,
+                                       const ckconv_args *args, unsigned char *ws, const ckci_gpu_tile *tile,
+                                       const ckci_emitter *e, ckconv_error *err)
+{
+    const int back = plan->op == CKCONV_BWD_DATA;
+    const int64_t limit = ckci_run_limit(plan);
+    ckci_sample r;
+    (void)args;
+    (void)tile;
+    CKCI_TRY(ckci_find_sample(&p->conv, &plan->device, limit, ws, &r, err));
+    if (!back) {
+        CKCI_TRY(e->emit(e->context, &r.l, err));
+    }
+    CKCI_TRY(ckci_emit_part(&plan->device, &r.conv, limit - r.bytes, ws ? ws + r.bytes : NULL, e, err));
+    return back ? e->emit(e->context, &r.l, err) : CKCONV_OK;
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>gpu-norm
   Group norm (>>k-norm-common): how slabs are shared out to blocks, which of them stay in LDS, and the
   launches of a pass. A block owns a part of the positions of its groups; parts of a slab meet in workspace,
@@ -24466,6 +24704,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
       ckci_list_patches)                                                                                     \
     X(gpu_patches_bwd_weight, UNFUSED, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_patches,               \
       ckci_list_patches)                                                                                     \
+    X(gpu_sample_fwd, UNFUSED, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sample, ckci_list_sample)             \
+    X(gpu_sample_bwd_data, UNFUSED, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sample, ckci_list_sample)   \
+    X(gpu_sample_bwd_weight, UNFUSED, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sample,                 \
+      ckci_list_sample)                                                                                      \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, CKCI_NO_TILE(PAIR, 64), ckci_fit_gpu_pair,  \
       ckci_list_gpu_pair)                                                                                    \
     CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_conv_conv_matrix, CKCONV_F32,                   \
@@ -24594,7 +24836,7 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 }
 
 /* Is this a GPU's plan of fwd or bwd_data whose epilogue acts element by element? bwd_weight's acts on few
-   numbers; sections, patches and sums have the launches that they consist of. */
+   numbers; sections, patches, samples and sums have the launches that they consist of. */
 CKCI_FN int ckci_acts_single(const ckconv_plan *plan, const ckci_problem *p)
 {
     const ckconv_family family = ckci_find_instance(plan->instance)->family;
@@ -26494,6 +26736,8 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     case CKCONV_FAMILY_UNFUSED:
         return instance->fit == ckci_fit_sums
                    ? "sums go through workspace to a launch of their own for the epilogue"
+               : instance->fit == ckci_fit_sample
+                   ? "positions that strides meet are sampled in workspace, or spread from there"
                : ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
@@ -27505,6 +27749,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_FUSED_BESIDE
 #undef CKCI_RECOMPUTE_BESIDE
 #undef CKCI_UNFUSED_MORE
+#undef CKCI_SAMPLE_STEPS
 #undef CKCI_NEAR_NVIDIA_BYTES
 #undef CKCI_NEAR_NVIDIA_PIXELS
 #undef CKCI_NEAR_NVIDIA_POSITIONS
@@ -27575,6 +27820,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_KEEP_PIXEL_half
 #undef CKCI_KEEP_PIXEL_f32
 #undef CKCI_KEEP_MOVE
+#undef CKCI_KEEP_SAMPLE
+#undef CKCI_KEEP_SAMPLE_BACK
 #undef CKCI_KEEP_NORM
 #undef CKCI_KEEP_NORM_F64
 #undef CKCI_KEEP_NORM_PLANES
@@ -27788,6 +28035,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("FOUR")
 #pragma pop_macro("FOURS")
 #pragma pop_macro("FREE")
+#pragma pop_macro("FROM")
 #pragma pop_macro("FRONT")
 #pragma pop_macro("FULL")
 #pragma pop_macro("FUSED")
@@ -27955,6 +28203,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("RTXA6000")
 #pragma pop_macro("RUN")
 #pragma pop_macro("S")
+#pragma pop_macro("SAMPLE")
+#pragma pop_macro("SAMPLE_BACK")
 #pragma pop_macro("SCALE")
 #pragma pop_macro("SCALED")
 #pragma pop_macro("SCALE_ADD")
@@ -28020,6 +28270,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("TIMES")
 #pragma pop_macro("TM")
 #pragma pop_macro("TN")
+#pragma pop_macro("TO")
 #pragma pop_macro("TURN")
 #pragma pop_macro("TURNED")
 #pragma pop_macro("TWO")

@@ -81,6 +81,7 @@ extern "C" {
 #include "gpu/pixel.h"
 #include "gpu/sections.h"
 #include "gpu/patches.h"
+#include "gpu/sample.h"
 #include "gpu/norm.h"
 #include "gpu/pair.h"
 

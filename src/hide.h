@@ -244,6 +244,8 @@
 #undef FOURS
 #pragma push_macro("FREE")
 #undef FREE
+#pragma push_macro("FROM")
+#undef FROM
 #pragma push_macro("FRONT")
 #undef FRONT
 #pragma push_macro("FULL")
@@ -578,6 +580,10 @@
 #undef RUN
 #pragma push_macro("S")
 #undef S
+#pragma push_macro("SAMPLE")
+#undef SAMPLE
+#pragma push_macro("SAMPLE_BACK")
+#undef SAMPLE_BACK
 #pragma push_macro("SCALE")
 #undef SCALE
 #pragma push_macro("SCALED")
@@ -708,6 +714,8 @@
 #undef TM
 #pragma push_macro("TN")
 #undef TN
+#pragma push_macro("TO")
+#undef TO
 #pragma push_macro("TURN")
 #undef TURN
 #pragma push_macro("TURNED")

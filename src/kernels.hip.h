@@ -57,6 +57,8 @@ type of the sums, and every storage type is converted when it is loaded)
     move, move_..      layout and type conversion: single elements; copy: rows in pieces; turn_E: tiles of
                        E-byte elements turned in LDS (2: f16 and bf16, too); convert_E: other types to E
                        bytes, turned or not
+    sample, spread     one tap with strides, channels first: the positions that are read become a dense
+                       tensor; back, with zeros between
 
 No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order; over
 positions, its error does not grow with their number (>>k-prim, long sums). All but matrix_... are plain
@@ -71,7 +73,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
     >>k-unit           matrix units, one wrapper each     >>k-move           layout and type conversion
     >>k-chunks         16 bytes at a time through LDS     >>k-launch         the table expanded, launch
     >>k-matrix-gather  all three on matrix units          >>k-undef
-    >>k-bias           dbias
+    >>k-bias           dbias                              >>k-sample       one tap with strides
 */
 
 #ifndef CKCONV_IMPLEMENTATION
@@ -177,6 +179,9 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #if CKCI_KEEP_MOVE
 #include "kernels/move.h"
 #endif /* CKCI_KEEP_MOVE */
+#if CKCI_KEEP_SAMPLE
+#include "kernels/sample.h"
+#endif /* CKCI_KEEP_SAMPLE */
 #include "kernels/table.h"
 #endif /* CKCI_PART || !CKCI_PARTS */
 

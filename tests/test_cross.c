@@ -13,13 +13,14 @@
      sides     bwd_weight of small groups, K other than C, on matrix units
      planes    channels first on matrix units: products for each image, weights that are turned
      points    one tap, channels last, weights that stay in LDS
+     samples   one tap with strides, channels first, whose positions are sampled or spread
      shares    long sums of few tiles: blocks of the TMA's tiles share them (sm_90, alone: few units)
      filters   that a GPU's tiles take in sections, that step by their own size, of one pixel
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
    every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none; or on
    the GPU's instances: every second or fourth one, in turns, where it is simulated (with CKCONV_TEST_QUICK=1
-   a fifth of these, a sixth in planes, and a part of the problems of aligned, depthwise, points and wide),
-   and then without products.
+   a fifth of these, a sixth in planes, and a part of the problems of aligned, depthwise, points, samples and
+   wide), and then without products.
    An instance that no problem executed is a failure. */
 #define _POSIX_C_SOURCE 200809L
 #include "naive.h"
@@ -1307,6 +1308,119 @@ static void part_filters(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
+  samples: layers of one tap with strides, channels first, by the instances for them alone. Rows of pieces of
+  16, 8 and 4 bytes of which every other number is read, and of 16 to 2 of which all are; other strides, odd
+  rows; axes that merge; one, two and three of them; more pieces than one block moves; then random ones. Some
+  are off 16 bytes, or have gaps
+*/
+static const block_case sample_cases[] = {
+    {2, 1, 2, 24, 16, {1, 1, 0}, {8, 32, 0}, {2, 2, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 16, 24, {1, 1, 0}, {14, 28, 0}, {2, 2, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 1, 40, 40, {1, 1, 0}, {14, 14, 0}, {2, 2, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 16, 8, {1, 1, 0}, {13, 15, 0}, {2, 2, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 3, 8, 9, {1, 1, 0}, {12, 20, 0}, {3, 2, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 17, 12, {1, 1, 0}, {5, 23, 0}, {1, 3, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 16, 16, {1, 1, 0}, {13, 16, 0}, {2, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 16, 16, {1, 1, 0}, {7, 12, 0}, {3, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 2, 8, 16, {1, 1, 0}, {9, 6, 0}, {2, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 1, 8, 5, {1, 1, 0}, {9, 7, 0}, {4, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 5, 8, 16, {1, 1, 0}, {9, 1, 0}, {2, 2, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 3, 12, 1, {1, 1, 0}, {6, 10, 0}, {2, 2, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 2, 16, 24, {1, 0, 0}, {56, 0, 0}, {2, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {1, 1, 3, 16, 8, {1, 0, 0}, {37, 0, 0}, {4, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {3, 1, 2, 16, 16, {1, 1, 1}, {4, 6, 8}, {2, 2, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}},
+    {3, 1, 2, 16, 8, {1, 1, 1}, {5, 4, 12}, {1, 2, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}},
+    {3, 1, 2, 8, 16, {1, 1, 1}, {7, 3, 8}, {3, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}},
+    {3, 1, 1, 8, 8, {1, 1, 1}, {4, 5, 7}, {3, 2, 3}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}},
+};
+
+/* Planes of channels with a gap behind each, so that they begin at 16 bytes whatever their size. */
+static void set_plane_gaps(ckconv_conv_desc *d, int which)
+{
+    ckconv_tensor *t = which == NAIVE_IN ? &d->in : &d->out;
+    int64_t length[6], plane = 1;
+    naive_lengths(d, which, length);
+    t->layout = CKCONV_STRIDED;
+    for (int i = (int)d->ndim - 1; i >= 0; i--) {
+        t->stride[3 + i] = plane;
+        plane *= length[3 + i];
+    }
+    t->stride[2] = (plane + 7) / 8 * 8;
+    t->stride[0] = t->stride[2] * length[2];
+    t->stride[1] = t->stride[0] * length[0];
+}
+
+/* A random layer of the kind. Axes of one position are dropped: along x there are several. */
+static void set_sample(ckconv_conv_desc *d, test_rng *r)
+{
+    int strides = 0;
+    test_layer(d, test_range(r, 1, 3), 1, test_range(r, 1, 3), test_range(r, 1, 40), test_range(r, 1, 24));
+    for (int i = 0; i < d->ndim; i++) {
+        d->filter[i] = 1;
+        d->stride[i] = test_range(r, 1, 4);
+        d->input[i] = i + 1 == d->ndim ? test_range(r, d->stride[i] + 1, 40) : test_range(r, 1, 9);
+        strides += d->stride[i] > 1 && d->input[i] > d->stride[i];
+    }
+    if (strides == 0) {
+        d->input[0] = 6;
+        d->stride[0] = 2;
+    }
+}
+
+static void part_samples(void)
+{
+    static const int kinds[] = {6, 1, 5, 7}; /* bf16, f32, f16, bf16 with weights in f32 */
+    const int count = (int)(sizeof sample_cases / sizeof sample_cases[0]);
+    const long before = runs;
+    const long problems_before = problems;
+    for (int i = 0; i < count * 3 * 4 * 2; i++) {
+        const ckconv_op op = passes[i / count % 3];
+        const int some = i / count >= 12;
+        naive_case c;
+        ckconv_plan plan;
+        ckconv_options options;
+        ckconv_conv_desc d;
+        test_rng r = test_seed((uint64_t)i + 99);
+        const int type = some ? (int)test_range(&r, 1, 7) : kinds[i / count / 3 % 4];
+        if (test_thin() && lean > 1 && (i + i / count + test_thin_turn()) % 4 != 0) {
+            continue;
+        }
+        memset(&options, 0, sizeof options);
+        options.engine = test_engine();
+        if (some) {
+            set_sample(&d, &r);
+        } else {
+            set_block(&d, &sample_cases[i % count]);
+        }
+        set_types(&d, &types[type], op);
+        set_layout(&d, NAIVE_IN, CKCONV_NGCHW, &r);
+        set_layout(&d, NAIVE_WEI, i % 2 ? CKCONV_GKCYX : CKCONV_GKYXC, &r);
+        set_layout(&d, NAIVE_OUT, i % 7 == 6 ? CKCONV_NHWGC : CKCONV_NGCHW, &r);
+        if (op != CKCONV_BWD_DATA && i % 4 == 2) {
+            set_elements(&d, op, 2, &r);
+        }
+        if (i % 5 == 3) {
+            set_plane_gaps(&d, NAIVE_IN);
+        }
+        naive_make(&c, op, &d, i % 3 == 2 ? 1 : 0); /* off 16 bytes, which the plan does not know */
+        fill_case(&c, (uint64_t)i + 5900001u);
+        problems++;
+        if (naive_plan(&c, &plan, &options, &devices[0])) {
+            const long was = runs;
+            for (int32_t j = 0; j < ckconv_instance_count(); j++) {
+                if (strstr(ckconv_instance_name(j), "gpu_sample_") != NULL && ckconv_instance_does(j, op)) {
+                    run_instance(&c, &plan, j, 1);
+                }
+            }
+            CHECK_MSG(runs > was, "problem %d was not sampled", i);
+        }
+        naive_free(&c);
+    }
+    test.plan = NULL;
+    printf("samples: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+}
+
+/*------------------------------------------------------------------------------------------------------------
   shares: tiles that the TMA brings, as parts of blocks that share them or are a cluster
 */
 static const block_case share_cases[] = {
@@ -1350,22 +1464,6 @@ static const block_case share_cases[] = {
     {1, 1, 2, 1800, 40, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 2, 1800, 72, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
 };
-
-/* Planes of channels with a gap behind each, so that they begin at 16 bytes whatever their size. */
-static void set_plane_gaps(ckconv_conv_desc *d, int which)
-{
-    ckconv_tensor *t = which == NAIVE_IN ? &d->in : &d->out;
-    int64_t length[6], plane = 1;
-    naive_lengths(d, which, length);
-    t->layout = CKCONV_STRIDED;
-    for (int i = (int)d->ndim - 1; i >= 0; i--) {
-        t->stride[3 + i] = plane;
-        plane *= length[3 + i];
-    }
-    t->stride[2] = (plane + 7) / 8 * 8;
-    t->stride[0] = t->stride[2] * length[2];
-    t->stride[1] = t->stride[0] * length[0];
-}
 
 static void part_shares(void)
 {
@@ -1546,6 +1644,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(only, "") == 0 || strcmp(only, "filters") == 0) {
         part_filters();
+    }
+    if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "samples") == 0)) {
+        part_samples();
     }
     if (test_on_gpu() && strcmp(only, "shares") == 0) {
         part_shares();

@@ -652,6 +652,126 @@ static void test_large_filters(void)
     }
 }
 
+/* Layers of one tap with strides, channels first: positions are sampled, so that no launch turns the whole
+   input. `by`: fwd, bwd_data and bwd_weight, of sm_90, gfx942 and gfx1100 (?: both take as long); where
+   planes are no multiples of 8 positions, what is sampled is turned, and that may take longer than to turn
+   all. Channels last nothing is sampled. Workspace is the sampled tensor and what the layer without strides
+   takes. */
+static void test_samples(void)
+{
+    static const char *const archs[] = {"sm_90", "gfx942", "gfx1100"};
+    static const struct {
+        int32_t ndim;
+        int64_t n, k, c, input[3];
+        const char *by[3];
+    } rows[] = {
+        {2, 64, 512, 256, {56, 56, 0}, {"111", "111", "111"}},
+        {2, 64, 1024, 512, {28, 28, 0}, {"?11", "000", "111"}},
+        {2, 64, 2048, 1024, {14, 14, 0}, {"?1?", "000", "000"}},
+        {3, 8, 128, 64, {16, 56, 56}, {"111", "111", "111"}},
+        {2, 64, 128, 64, {56, 56, 0}, {"111", "111", "111"}},
+    };
+    for (int i = 0; i < 5 * 3 * 3 * 2; i++) {
+        const int row = i % 5, arch = i / 5 % 3, pass = i / 15 % 3, last = i / 45;
+        const ckconv_op op = (ckconv_op)(CKCONV_FWD + pass);
+        const ckconv_device gpu = named(archs[arch]);
+        const char due = last ? '0' : rows[row].by[arch][pass];
+        ckconv_conv_desc d = cube(rows[row].ndim, 1, 1, 2, 1);
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_options o;
+        char name[32];
+        int64_t sampled = rows[row].n * rows[row].c * 2;
+        memset(&o, 0, sizeof o);
+        d.n = rows[row].n;
+        d.k = rows[row].k;
+        d.c = rows[row].c;
+        for (int j = 0; j < d.ndim; j++) {
+            d.input[j] = rows[row].input[j];
+            sampled *= (d.input[j] + 1) / 2;
+        }
+        d.in.dtype = CKCONV_BF16;
+        d.in.layout = last ? CKCONV_NHWGC : CKCONV_NGCHW;
+        d.wei.layout = CKCONV_GKCYX;
+        snprintf(name, sizeof name, "gpu_sample_%s", ckconv_op_name(op));
+        if (CHECK_PLAN(ckconv_plan_conv(&plan, op, &d, NULL, &gpu, &err), err)) {
+            const int is = strcmp(ckconv_instance_name(plan.instance), name) == 0;
+            CHECK_MSG(due == '?' || is == (due == '1'), "%s, row %d: %s", gpu.arch, row,
+                      ckconv_instance_name(plan.instance));
+            ckconv_conv_desc dense = d;
+            ckconv_plan rest;
+            for (int j = 0; j < d.ndim; j++) {
+                dense.input[j] = (d.input[j] + 1) / 2;
+                dense.stride[j] = 1;
+            }
+            if (is && CHECK_PLAN(ckconv_plan_conv(&rest, op, &dense, NULL, &gpu, &err), err)) {
+                const int64_t beside = plan.workspace_bytes - rest.workspace_bytes;
+                CHECK_MSG(beside >= sampled && beside < sampled + 512, "%s, row %d: %lld bytes of workspace",
+                          gpu.arch, row, (long long)plan.workspace_bytes);
+            }
+        }
+        o.instance = name;
+        if (last) {
+            CHECK(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err) == CKCONV_ERR_UNSUPPORTED);
+            continue;
+        }
+        /* its own tensor is counted, and what the layer without strides takes beside it */
+        o.max_workspace = sampled;
+        CHECK(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err) == CKCONV_ERR_WORKSPACE);
+        for (int64_t room = 1; room < 8; room++) {
+            o.max_workspace = sampled * room + 4096;
+            if (CHECK_PLAN(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err), err)) {
+                CHECK_MSG(plan.workspace_bytes >= sampled && plan.workspace_bytes <= o.max_workspace,
+                          "%s, row %d: %lld bytes of workspace", gpu.arch, row,
+                          (long long)plan.workspace_bytes);
+            }
+        }
+    }
+}
+
+/* What samples do not take. */
+static void test_sample_limits(void)
+{
+    const ckconv_device gpu = named("sm_90");
+    for (int i = 0; i < 3 * 9; i++) {
+        const ckconv_op op = (ckconv_op)(CKCONV_FWD + i % 3);
+        const int way = i / 3, back = op == CKCONV_BWD_DATA;
+        ckconv_conv_desc d = cube(2, 16, 1, 2, 1);
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_options o;
+        char name[32];
+        memset(&o, 0, sizeof o);
+        d.n = 4;
+        d.k = 32;
+        d.c = 16;
+        d.in.dtype = way == 1 ? CKCONV_F64 : CKCONV_F16;
+        d.in.layout = CKCONV_NGCHW;
+        d.wei.layout = CKCONV_GKCYX;
+        d.stride[0] = d.stride[1] = way == 2 ? 1 : 2;
+        d.filter[1] = way == 3 ? 3 : 1;
+        d.pad_lo[0] = way == 4 ? 1 : 0;
+        d.g = way == 5 ? 2 : 1;
+        if (way == 6) {
+            d.op_in.kind = CKCONV_RELU;
+        }
+        if (way == 7) {
+            ckconv_element_op *written = back ? &d.op_in : op == CKCONV_FWD ? &d.op_out : &d.op_wei;
+            written->kind = CKCONV_ADD;
+            d.num_d = 1;
+        }
+        if (way == 8) {
+            d.n = 40000;
+            d.c = 256;
+        }
+        snprintf(name, sizeof name, "gpu_sample_%s", ckconv_op_name(op));
+        o.instance = name;
+        const int takes = way == 0 || (way == 7 && !back);
+        CHECK_MSG((ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err) == CKCONV_OK) == takes, "%s, way %d: %s",
+                  name, way, err.text);
+    }
+}
+
 /* Few positions and a long reduction: parts of it fill the GPU; not where tiles do. */
 /* A sum on a matrix unit that is added to in memory has no more pieces than its error allows: without
    workspace, and in one part, tiles leave 10^8 positions to kernels that carry what is lost. */
@@ -1888,6 +2008,8 @@ int main(void)
     test_mixed();
     test_sheets();
     test_large_filters();
+    test_samples();
+    test_sample_limits();
     test_pixels();
     test_points();
     test_long_sums();

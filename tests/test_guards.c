@@ -159,7 +159,7 @@ static void check_problem(const problem *p, int row, int kind)
 }
 
 /* g, n, k, c, filter, input, stride, dimensions. Small and large channels, depthwise of each size, near,
-   stem, narrow, patches, rows. */
+   stem, narrow, patches, rows, one tap with strides. */
 static const int64_t conv_rows[][8] = {
     {1, 8, 256, 256, 3, 28, 1, 2}, {1, 2, 64, 64, 1, 16, 1, 2},  {1, 8, 32, 128, 3, 14, 1, 2},
     {1, 64, 96, 24, 3, 14, 2, 2},  {1, 8, 64, 3, 7, 64, 2, 2},   {1, 8, 96, 3, 4, 64, 4, 2},
@@ -177,6 +177,7 @@ static const int64_t conv_rows[][8] = {
     {1, 8, 40, 160, 1, 28, 1, 2},
     {1, 8, 576, 96, 1, 14, 1, 2},
     {1, 8, 96, 16, 1, 28, 1, 2},
+    {1, 8, 256, 128, 1, 28, 2, 2},
 };
 enum { CONVS = (int)(sizeof conv_rows / sizeof conv_rows[0]) };
 
@@ -379,6 +380,12 @@ static const char *wrong_vectors(const char *name, const ckconv_launch *l)
         const int weight = strstr(name, "weight") != NULL || starts(name, "reduce");
         const int gather = starts(name, "gather_") && strstr(name, "reduce") == NULL;
         if (tile_kernel(name) && strstr(name, "double") == NULL) {
+            if (starts(name, "matrix_planes")) { /* fours of positions, or eights */
+                ckci_tensor plane = k.a;
+                plane.len[5] = plane.len[3] * plane.len[4] * plane.len[5];
+                plane.len[3] = plane.len[4] = 1;
+                return pieces_fit(&plane, 5, k.as.point.eights ? 16 : 8) ? NULL : "a of planes";
+            }
             if (!pieces_fit(&k.a, 2, 16)) {
                 return "a of a matrix kernel";
             }
@@ -447,6 +454,19 @@ static const char *wrong_vectors(const char *name, const ckconv_launch *l)
         if ((uintptr_t)k.src % (uintptr_t)k.vec != 0 || (uintptr_t)k.dst % (uintptr_t)k.vec != 0) {
             return "a copy";
         }
+    } else if (starts(name, "sample") || starts(name, "spread")) {
+        ckci_gpu_sample k;
+        memcpy(&k, l->arg, sizeof k);
+        const int back = starts(name, "spread");
+        const uintptr_t planes = (uintptr_t)k.piece, dense = planes / (k.halve ? 2 : 1);
+        const uintptr_t from = back ? dense : planes, to = back ? planes : dense;
+        int fits = (uintptr_t)k.src % from == 0 && (uintptr_t)k.dst % to == 0;
+        for (int i = 0; i < k.dims; i++) {
+            fits = fits && (uintptr_t)k.src_step[i] % from == 0 && (uintptr_t)k.dst_step[i] % to == 0;
+        }
+        if (!fits) {
+            return "a piece of a sample";
+        }
     }
     return NULL;
 }
@@ -505,9 +525,9 @@ static void test_alignment(void)
         {1, 8, 64, 64, 3, 16, 1, 2}, {1, 4, 256, 256, 1, 8, 1, 2}, {4, 2, 16, 16, 3, 16, 1, 2},
         {64, 2, 1, 1, 3, 16, 1, 2},  {64, 2, 1, 1, 5, 16, 2, 2},   {64, 2, 1, 1, 1, 32, 1, 1},
         {1, 8, 4, 64, 3, 16, 1, 2},  {32, 2, 4, 4, 3, 16, 1, 2},   {1, 8, 32, 32, 3, 8, 1, 3},
-        {24, 1, 1, 1, 9, 320, 1, 1},
+        {24, 1, 1, 1, 9, 320, 1, 1}, {1, 4, 64, 64, 1, 16, 2, 2},
     };
-    for (int i = 0; i < 10 * 3 * 2 * 2 * 5 * 5; i++) {
+    for (int i = 0; i < 11 * 3 * 2 * 2 * 5 * 5; i++) {
         const int step = i % 5, arch = i / 5 % 5, first = i / 25 % 2, type = i / 50 % 2;
         const ckconv_op op = (ckconv_op)(CKCONV_FWD + i / 100 % 3);
         const ckconv_layout layout = first ? CKCONV_NGCHW : CKCONV_NHWGC;

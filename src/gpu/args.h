@@ -690,6 +690,22 @@ typedef struct ckci_gpu_moves {
     ckci_gpu_move job[2];
 } ckci_gpu_moves;
 
+/* Pieces that a block of sample or spread moves. */
+enum { CKCI_SAMPLE_BLOCK = 1024 };
+
+/* Positions that strides meet, out of planes, or into them. Dimensions begin with x, none is of one place,
+   and those that can be are one; offsets are bytes. */
+typedef struct ckci_gpu_sample {
+    const unsigned char *src;
+    unsigned char *dst;
+    int32_t count, dims; /* pieces in all */
+    int32_t piece;       /* bytes, in the planes */
+    int32_t halve;       /* bytes of a number where every other one of a piece is wanted; 0: all are */
+    int64_t src_step[5], dst_step[5];
+    ckci_divisor by_len[5];    /* the first: pieces of a row */
+    ckci_divisor by_stride[5]; /* spread */
+} ckci_gpu_sample;
+
 /* The matrix unit of a GPU: CKCI_UNIT_... */
 CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 {

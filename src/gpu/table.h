@@ -357,6 +357,8 @@
     X(move_convert_1, MOVE, 2, ckci_gpu_move, 256, ckci_k_move_turn<1, true>)                                \
     X(move_convert_2, MOVE, 3, ckci_gpu_move, 256, ckci_k_move_turn<2, true>)                                \
     X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
+    X(sample, SAMPLE, 1, ckci_gpu_sample, 256, ckci_k_sample<false>)                                         \
+    X(spread, SAMPLE_BACK, 1, ckci_gpu_sample, 256, ckci_k_sample<true>)                                     \
     X(pixel_half, PIXEL_half, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_half>)                            \
     X(pixel_f32, PIXEL_f32, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_f32>)
 
@@ -409,6 +411,7 @@ enum {
     CKCI_ARGS_ckci_gpu_norm,
     CKCI_ARGS_ckci_gpu_move,
     CKCI_ARGS_ckci_gpu_moves,
+    CKCI_ARGS_ckci_gpu_sample,
     CKCI_ARGS_ckci_gpu_bias
 };
 
@@ -431,6 +434,7 @@ typedef struct ckci_launch {
         ckci_gpu_norm norm;
         ckci_gpu_move move;
         ckci_gpu_moves moves; /* begins with move */
+        ckci_gpu_sample sample;
         ckci_gpu_bias bias;
     } a;
 } ckci_launch;

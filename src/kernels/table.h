@@ -42,6 +42,9 @@
 #if CKCI_KEEP_MOVE
 #include "kernels/move.h"
 #endif
+#if CKCI_KEEP_SAMPLE
+#include "kernels/sample.h"
+#endif
 
 #ifdef CKCONV_STATIC
 #define CKCI_K_KERNEL static __global__

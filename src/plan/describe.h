@@ -102,6 +102,8 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
     case CKCONV_FAMILY_UNFUSED:
         return instance->fit == ckci_fit_sums
                    ? "sums go through workspace to a launch of their own for the epilogue"
+               : instance->fit == ckci_fit_sample
+                   ? "positions that strides meet are sampled in workspace, or spread from there"
                : ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1

@@ -25,6 +25,7 @@
 #include "gpu/pair.h"
 #include "gpu/patches.h"
 #include "gpu/pixel.h"
+#include "gpu/sample.h"
 #include "gpu/sections.h"
 
 #if !CKCI_HAS_CPU
@@ -297,6 +298,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
       ckci_list_patches)                                                                                     \
     X(gpu_patches_bwd_weight, UNFUSED, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_patches,               \
       ckci_list_patches)                                                                                     \
+    X(gpu_sample_fwd, UNFUSED, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sample, ckci_list_sample)             \
+    X(gpu_sample_bwd_data, UNFUSED, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sample, ckci_list_sample)   \
+    X(gpu_sample_bwd_weight, UNFUSED, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sample,                 \
+      ckci_list_sample)                                                                                      \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, CKCI_NO_TILE(PAIR, 64), ckci_fit_gpu_pair,  \
       ckci_list_gpu_pair)                                                                                    \
     CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_conv_conv_matrix, CKCONV_F32,                   \
@@ -425,7 +430,7 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 }
 
 /* Is this a GPU's plan of fwd or bwd_data whose epilogue acts element by element? bwd_weight's acts on few
-   numbers; sections, patches and sums have the launches that they consist of. */
+   numbers; sections, patches, samples and sums have the launches that they consist of. */
 CKCI_FN int ckci_acts_single(const ckconv_plan *plan, const ckci_problem *p)
 {
     const ckconv_family family = ckci_find_instance(plan->instance)->family;
