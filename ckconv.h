@@ -6343,6 +6343,9 @@ enum { CKCI_TUNE_TIME = 10 };
 /* For a convolution on a GPU whose epilogue has a launch of its own, also as the second one of a pair: the
    instance that leaves its sums in workspace. */
 enum { CKCI_TUNE_APART = 11 };
+/* For layers that become another one beside a launch (patches, sampled positions): that one's instance and
+   split_k. */
+enum { CKCI_TUNE_PART = 12, CKCI_TUNE_PARTS = 13 };
 
 typedef union ckci_problem {
     ckci_conv conv;
@@ -15232,6 +15235,27 @@ CKCI_FN double ckci_part_ns(const ckconv_plan *part)
 CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
                                      const ckci_emitter *e, ckconv_error *err);
 
+/* What a plan keeps of the one part that it has beside `bytes` of its workspace, and that part's launches. */
+CKCI_FN void ckci_keep_part(ckconv_plan *plan, const ckconv_plan *part, int64_t bytes)
+{
+    plan->grid[0] = part->grid[0];
+    plan->block[0] = part->block[0];
+    plan->tune[CKCI_TUNE_PART] = part->instance;
+    plan->tune[CKCI_TUNE_APART] = part->tune[CKCI_TUNE_APART];
+    plan->tune[CKCI_TUNE_PARTS] = part->split_k;
+    plan->workspace_bytes = bytes + part->workspace_bytes;
+}
+
+CKCI_FN ckconv_status ckci_list_kept(const ckconv_plan *plan, const ckci_conv *p, int64_t bytes,
+                                     unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
+{
+    ckconv_plan part = *plan;
+    part.instance = (int32_t)plan->tune[CKCI_TUNE_PART];
+    part.split_k = (int32_t)plan->tune[CKCI_TUNE_PARTS];
+    part.workspace_bytes -= bytes;
+    return ckci_list_part(&part, p, ws ? ws + bytes : NULL, e, err);
+}
+
 /* Both, when a plan runs: `limit` bytes from ws on. */
 CKCI_FN ckconv_status ckci_emit_part(const ckconv_device *device, const ckci_conv *p, int64_t limit,
                                      unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
@@ -22976,9 +23000,7 @@ CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
     f->cost += ckci_patches_cost(&r, device);
     f->ns = ckci_part_ns(&one) + ckci_patches_cost(&r, device);
-    f->plan->grid[0] = one.grid[0];
-    f->plan->block[0] = one.block[0];
-    f->plan->workspace_bytes = r.bytes + one.workspace_bytes;
+    ckci_keep_part(f->plan, &one, r.bytes);
     return CKCONV_OK;
 }
 
@@ -22998,7 +23020,7 @@ CKCI_FN ckconv_status ckci_list_patches(const ckconv_plan *plan, const ckci_prob
     if (!back) {
         CKCI_TRY(e->emit(e->context, &move, err));
     }
-    CKCI_TRY(ckci_emit_part(&plan->device, &r.conv, limit - r.bytes, ws ? ws + r.bytes : NULL, e, err));
+    CKCI_TRY(ckci_list_kept(plan, &r.conv, r.bytes, ws, e, err));
     return back ? e->emit(e->context, &move, err) : CKCONV_OK;
 }
 
@@ -23187,9 +23209,7 @@ CKCI_FN ckconv_status ckci_fit_sample(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
     f->cost += r.cost;
     f->ns = ckci_part_ns(&one) + r.cost;
-    f->plan->grid[0] = one.grid[0];
-    f->plan->block[0] = one.block[0];
-    f->plan->workspace_bytes = r.bytes + one.workspace_bytes;
+    ckci_keep_part(f->plan, &one, r.bytes);
     return CKCONV_OK;
 }
 
@@ -23206,7 +23226,7 @@ CKCI_FN ckconv_status ckci_list_sample(const ckconv_plan *plan, const ckci_probl
     if (!back) {
         CKCI_TRY(e->emit(e->context, &r.l, err));
     }
-    CKCI_TRY(ckci_emit_part(&plan->device, &r.conv, limit - r.bytes, ws ? ws + r.bytes : NULL, e, err));
+    CKCI_TRY(ckci_list_kept(plan, &r.conv, r.bytes, ws, e, err));
     return back ? e->emit(e->context, &r.l, err) : CKCONV_OK;
 }
 
@@ -26880,6 +26900,9 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
         if (instance->fit == ckci_fit_sums) {
             at = ckci_append(text, size, at, " of %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_APART]));
+        } else if (instance->fit == ckci_fit_patches || instance->fit == ckci_fit_sample) {
+            at = ckci_append(text, size, at, " of %s",
+                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_PART]));
         } else if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
             at = ckci_append(text, size, at, " of %s and %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]),

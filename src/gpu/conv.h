@@ -27,6 +27,27 @@ CKCI_FN double ckci_part_ns(const ckconv_plan *part)
 CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
                                      const ckci_emitter *e, ckconv_error *err);
 
+/* What a plan keeps of the one part that it has beside `bytes` of its workspace, and that part's launches. */
+CKCI_FN void ckci_keep_part(ckconv_plan *plan, const ckconv_plan *part, int64_t bytes)
+{
+    plan->grid[0] = part->grid[0];
+    plan->block[0] = part->block[0];
+    plan->tune[CKCI_TUNE_PART] = part->instance;
+    plan->tune[CKCI_TUNE_APART] = part->tune[CKCI_TUNE_APART];
+    plan->tune[CKCI_TUNE_PARTS] = part->split_k;
+    plan->workspace_bytes = bytes + part->workspace_bytes;
+}
+
+CKCI_FN ckconv_status ckci_list_kept(const ckconv_plan *plan, const ckci_conv *p, int64_t bytes,
+                                     unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
+{
+    ckconv_plan part = *plan;
+    part.instance = (int32_t)plan->tune[CKCI_TUNE_PART];
+    part.split_k = (int32_t)plan->tune[CKCI_TUNE_PARTS];
+    part.workspace_bytes -= bytes;
+    return ckci_list_part(&part, p, ws ? ws + bytes : NULL, e, err);
+}
+
 /* Both, when a plan runs: `limit` bytes from ws on. */
 CKCI_FN ckconv_status ckci_emit_part(const ckconv_device *device, const ckci_conv *p, int64_t limit,
                                      unsigned char *ws, const ckci_emitter *e, ckconv_error *err)

@@ -135,9 +135,7 @@ CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
     f->cost += ckci_patches_cost(&r, device);
     f->ns = ckci_part_ns(&one) + ckci_patches_cost(&r, device);
-    f->plan->grid[0] = one.grid[0];
-    f->plan->block[0] = one.block[0];
-    f->plan->workspace_bytes = r.bytes + one.workspace_bytes;
+    ckci_keep_part(f->plan, &one, r.bytes);
     return CKCONV_OK;
 }
 
@@ -157,6 +155,6 @@ CKCI_FN ckconv_status ckci_list_patches(const ckconv_plan *plan, const ckci_prob
     if (!back) {
         CKCI_TRY(e->emit(e->context, &move, err));
     }
-    CKCI_TRY(ckci_emit_part(&plan->device, &r.conv, limit - r.bytes, ws ? ws + r.bytes : NULL, e, err));
+    CKCI_TRY(ckci_list_kept(plan, &r.conv, r.bytes, ws, e, err));
     return back ? e->emit(e->context, &move, err) : CKCONV_OK;
 }

@@ -185,9 +185,7 @@ CKCI_FN ckconv_status ckci_fit_sample(ckci_fit *f, ckconv_error *err)
     CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
     f->cost += r.cost;
     f->ns = ckci_part_ns(&one) + r.cost;
-    f->plan->grid[0] = one.grid[0];
-    f->plan->block[0] = one.block[0];
-    f->plan->workspace_bytes = r.bytes + one.workspace_bytes;
+    ckci_keep_part(f->plan, &one, r.bytes);
     return CKCONV_OK;
 }
 
@@ -204,6 +202,6 @@ CKCI_FN ckconv_status ckci_list_sample(const ckconv_plan *plan, const ckci_probl
     if (!back) {
         CKCI_TRY(e->emit(e->context, &r.l, err));
     }
-    CKCI_TRY(ckci_emit_part(&plan->device, &r.conv, limit - r.bytes, ws ? ws + r.bytes : NULL, e, err));
+    CKCI_TRY(ckci_list_kept(plan, &r.conv, r.bytes, ws, e, err));
     return back ? e->emit(e->context, &r.l, err) : CKCONV_OK;
 }

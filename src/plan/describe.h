@@ -246,6 +246,9 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
         if (instance->fit == ckci_fit_sums) {
             at = ckci_append(text, size, at, " of %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_APART]));
+        } else if (instance->fit == ckci_fit_patches || instance->fit == ckci_fit_sample) {
+            at = ckci_append(text, size, at, " of %s",
+                             ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_PART]));
         } else if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
             at = ckci_append(text, size, at, " of %s and %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_FIRST]),
