@@ -814,8 +814,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ACROSS_M
 #pragma push_macro("ACROSS_N")
 #undef ACROSS_N
-#pragma push_macro("ACROSS_STRIPS")
-#undef ACROSS_STRIPS
 #pragma push_macro("ADD")
 #undef ADD
 #pragma push_macro("ADDED")
@@ -840,6 +838,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ALL
 #pragma push_macro("ALONE")
 #undef ALONE
+#pragma push_macro("ALONG")
+#undef ALONG
 #pragma push_macro("AMD")
 #undef AMD
 #pragma push_macro("ANY")
@@ -868,6 +868,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef BC250
 #pragma push_macro("BEFORE")
 #undef BEFORE
+#pragma push_macro("BELOW")
+#undef BELOW
 #pragma push_macro("BESIDE")
 #undef BESIDE
 #pragma push_macro("BETA")
@@ -1192,6 +1194,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef M
 #pragma push_macro("M1")
 #undef M1
+#pragma push_macro("MAY_PLANES")
+#undef MAY_PLANES
 #pragma push_macro("MERGE")
 #undef MERGE
 #pragma push_macro("MFMA")
@@ -1310,6 +1314,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef PLANE
 #pragma push_macro("PLANES")
 #undef PLANES
+#pragma push_macro("PLANES_EACH")
+#undef PLANES_EACH
+#pragma push_macro("PLANE_PITCH")
+#undef PLANE_PITCH
 #pragma push_macro("POSITIONS")
 #undef POSITIONS
 #pragma push_macro("PT")
@@ -1370,6 +1378,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef RTXA6000
 #pragma push_macro("RUN")
 #undef RUN
+#pragma push_macro("RUNS")
+#undef RUNS
 #pragma push_macro("S")
 #undef S
 #pragma push_macro("SAMPLE")
@@ -3248,7 +3258,7 @@ enum {
 /* How a D tensor lies, in any form but SINGLE. */
 enum {
     CKCI_LINE_CHANNELS, /* one number for each channel of all groups, d.stride[2] apart (0: one for all);
-                           o.across: channels are the target's rows, d.stride[5] apart */
+                           o.across: a line has one channel; they are d.stride[5] apart */
     CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
 };
 
@@ -3271,6 +3281,11 @@ typedef struct ckci_gpu_extra {
     int64_t stride[6];
 } ckci_gpu_extra;
 
+/* Lines of one channel, whose numbers are neighbouring positions. ROWS: channels are the target's rows (x),
+   its columns positions (ckci_image_product). PLANES: lines run along the rows, which are positions
+   (ckci_matrix_planes). */
+enum { CKCI_ACROSS_ROWS = 1, CKCI_ACROSS_PLANES };
+
 /* The written tensor with all that its epilogue needs. */
 typedef struct ckci_gpu_target {
     ckci_tensor t;
@@ -3282,7 +3297,7 @@ typedef struct ckci_gpu_target {
     int32_t form, adds;           /* D tensors of any form but SINGLE */
     int32_t residual;             /* CKCI_RESIDUAL_ */
     int32_t gate;                 /* d[residual - 1].how, where an instruction finds it (H200: 8 %) */
-    int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
+    int32_t across;               /* CKCI_ACROSS_, or 0 */
     float alpha, beta, low, high; /* of the closed form */
     float gate_low, gate_high;    /* NaN: no gate */
     double alpha_d, beta_d, low_d, high_d, gate_low_d, gate_high_d; /* of f64: GPUs convert slowly */
@@ -3431,8 +3446,8 @@ typedef struct ckci_gpu_conv {
     int32_t a_vec, b_vec;           /* four neighbours along the reduction are one aligned load */
     int32_t a_along, b_along;   /* neighbouring threads load along the reduction, not along rows or columns */
     int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
-    int32_t o_vec;              /* neighbouring columns are one aligned store; matrix: eight, tile: four
-                                   that need no epilogue */
+    int32_t o_vec;              /* neighbouring columns are one aligned store; matrix: eight (of planes
+                                   rows, all of which exist), tile: four that need no epilogue */
     int32_t float_parts;        /* reduce to i32: sums of parts are f32 */
     int32_t ranges;             /* matrix, tile: padding as ranges of taps, not as masks */
     int32_t b_mode;             /* tile: a chunk of the weights is 0: along the reduction, 1: along columns,
@@ -18408,6 +18423,7 @@ typedef struct ckci_matrix {
     int32_t data[3];   /* in, -, out: these tensors are packed */
     int32_t turned;    /* what is written lies in workspace first, channels last */
     int32_t beside;    /* and D tensors that lie as it does are turned before: one bit each */
+    int32_t planes;    /* fwd, bwd_data: channels first is written as it lies (ckci_matrix_planes) */
     int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
     int32_t images;    /* conv is a product for each image (ckci_image_product) */
     int32_t layers;    /* bwd_weight: conv is a product summed over images (ckci_image_weights) */
@@ -18970,6 +18986,51 @@ CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *
            m->tile->columns >= (weight ? 128 : 64);
 }
 
+/* Can all of t's lines of eight positions begin at 16 bytes? */
+CKCI_FN int ckci_aligned_planes(const ckci_tensor *t, int64_t plane)
+{
+    int fits = plane % 8 == 0 && (uintptr_t)t->p % 16 == 0;
+    for (int i = 0; i < 3; i++) {
+        fits = fits && (t->len[i] <= 1 || t->stride[i] % 8 == 0);
+    }
+    return fits;
+}
+
+/* Channels first: do tiles of fragments write planes, eight rows of a column at a time? (Not on sm_90, whose
+   kernels have no registers for that.) Rows are positions of one image after the other; those of bwd_data
+   with strides are not neighbours. NVIDIA stores 16 bytes that are aligned, AMD at any number but of i8.
+   Eights that lie in two images are stored number by number: a fifth at most where planes are no eights. */
+CKCI_FN int ckci_matrix_planes(const ckconv_device *device, const ckci_matrix *m)
+{
+    const ckci_conv *c = &m->conv;
+    const ckci_tensor *t = &c->t[ckci_written(c->op)];
+    const ckconv_dtype type = t->dtype;
+    const int back = c->op == CKCONV_BWD_DATA, amd = device->kind != CKCONV_DEVICE_NVIDIA;
+    const int strides = back && (c->stride[0] > 1 || c->stride[1] > 1 || c->stride[2] > 1);
+    const int known = type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16 || type == CKCONV_I32 ||
+                      type == CKCONV_I8;
+    const int64_t plane = ckci_dense_plane(t);
+    ckci_gpu_target o;
+    ckci_set_target(c, &o);
+    const int fits = amd && type != CKCONV_I8 ? plane % 8 == 0 || plane >= 32 : ckci_aligned_planes(t, plane);
+    return plane > 0 && fits && known && !strides && !m->images && m->tile->form != CKCI_TILE_TMA &&
+           m->tile->form != CKCI_TILE_DOUBLE && ckci_matrix_unit(device) != CKCI_UNIT_WGMMA &&
+           o.form != CKCI_FORM_SINGLE;
+}
+
+/* A line of them has one channel: so have D tensors with a number for each. */
+CKCI_FN void ckci_write_planes(ckci_gpu_conv *k, int64_t plane)
+{
+    ckci_gpu_target *o = &k->o;
+    k->o_vec = ckci_aligned_planes(&o->t, plane);
+    o->across = CKCI_ACROSS_PLANES;
+    for (int32_t j = 0; j < o->adds; j++) {
+        if (o->d[j].line == CKCI_LINE_CHANNELS) {
+            o->d[j].stride[5] = o->d[j].stride[2];
+        }
+    }
+}
+
 /* How much slower than .022 ns an output a tile takes 64 places of the reduction. AMD: by the bytes that it
    takes from memory and LDS in that time, for want of measurements. */
 CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m, double thirst)
@@ -19340,7 +19401,9 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     } else if (ckci_matrix_groups(device, m)) { /* the same; waves that multiply alone (57 layers) */
         first = (ckci_matrix_grouped(device, m) ? 1000 : 3500) * rates.round;
     }
-    if (!amd && op != CKCONV_BWD_WEIGHT && !m->l.a.conv.o_vec) { /* one by one (H200, heads of 21 and 255) */
+    if (!amd && m->planes) { /* sectors are filled, not lines: for want of measurements */
+        once += size * .05 * rates.bytes;
+    } else if (!amd && op != CKCONV_BWD_WEIGHT && !m->l.a.conv.o_vec) { /* by numbers (H200, K 21, 255) */
         once += size * .5 * rates.bytes;
     }
     if (phased && ckci_matrix_grouped(device, m)) {
@@ -19632,12 +19695,13 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     }
     const int tma = tile->form == CKCI_TILE_TMA;
     m->plane = tma && !images && !m->phased ? ckci_dense_plane(&c->t[ckci_written(c->op)]) : 0;
-    if (!m->plane) {
+    m->planes = ckci_matrix_planes(device, m);
+    if (!m->plane && !m->planes) {
         ckci_matrix_turned(m, device, limit, ws);
     }
     ckci_make_gpu_conv(c, k);
     if (images) {
-        k->o.across = 1;
+        k->o.across = CKCI_ACROSS_ROWS;
         ckci_set_form(&k->o);
     }
     k->ranges = ranges;
@@ -19667,7 +19731,9 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
         m->l.grid = (int64_t)k->tiles_m * k->tiles_n * k->g;
     }
     *cost += m->packing;
-    if (!tma && k->o.t.stride[2] != 1 && !m->adds && ckci_beside(&k->o)) {
+    if (m->planes && !m->adds) { /* sums of parts have a launch that writes planes */
+        ckci_write_planes(k, ckci_dense_plane(&c->t[ckci_written(c->op)]));
+    } else if (!tma && k->o.t.stride[2] != 1 && !m->adds && ckci_beside(&k->o)) {
         *cost += ckci_single_cost(device, &k->o.t); /* as it is stored, so it is read */
     }
     if (!tma && ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && k->o.form == CKCI_FORM_LINEAR &&
@@ -27947,7 +28013,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ACROSS_B")
 #pragma pop_macro("ACROSS_M")
 #pragma pop_macro("ACROSS_N")
-#pragma pop_macro("ACROSS_STRIPS")
 #pragma pop_macro("ADD")
 #pragma pop_macro("ADDED")
 #pragma pop_macro("ADDS")
@@ -27960,6 +28025,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ALIKE")
 #pragma pop_macro("ALL")
 #pragma pop_macro("ALONE")
+#pragma pop_macro("ALONG")
 #pragma pop_macro("AMD")
 #pragma pop_macro("ANY")
 #pragma pop_macro("ANYWHERE")
@@ -27974,6 +28040,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("BACK_HALF")
 #pragma pop_macro("BC250")
 #pragma pop_macro("BEFORE")
+#pragma pop_macro("BELOW")
 #pragma pop_macro("BESIDE")
 #pragma pop_macro("BETA")
 #pragma pop_macro("BF16")
@@ -28136,6 +28203,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("LOOPS")
 #pragma pop_macro("M")
 #pragma pop_macro("M1")
+#pragma pop_macro("MAY_PLANES")
 #pragma pop_macro("MERGE")
 #pragma pop_macro("MFMA")
 #pragma pop_macro("MI")
@@ -28195,6 +28263,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("PLAIN")
 #pragma pop_macro("PLANE")
 #pragma pop_macro("PLANES")
+#pragma pop_macro("PLANES_EACH")
+#pragma pop_macro("PLANE_PITCH")
 #pragma pop_macro("POSITIONS")
 #pragma pop_macro("PT")
 #pragma pop_macro("Q")
@@ -28225,6 +28295,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("RTX5090")
 #pragma pop_macro("RTXA6000")
 #pragma pop_macro("RUN")
+#pragma pop_macro("RUNS")
 #pragma pop_macro("S")
 #pragma pop_macro("SAMPLE")
 #pragma pop_macro("SAMPLE_BACK")

@@ -1702,13 +1702,35 @@ CKCI_K_FN void ckci_k_write(const ckci_gpu_target &o, T x, int32_t g, int32_t n,
   stored; of one that has a number for each channel, those of the line are loaded, from near caches. Nothing
   here decodes coordinates: callers know where in memory a line goes and which channel it begins with.
 */
-/* Eight neighbouring finished values, aligned together. */
+/* 16 bytes of a line. Those of planes begin at any number on AMD (ckci_matrix_planes). */
+CKCI_K_FN ckci_k_uint4 ckci_k_load_piece(const unsigned char *p)
+{
+    if constexpr (CKCI_K_MAYBE_AMD) {
+        if (ckci_k_amd()) {
+            return ckci_k_load_loose(p);
+        }
+    }
+    return *(const ckci_k_uint4 *)p;
+}
+
+CKCI_K_FN void ckci_k_store_piece(unsigned char *p, const ckci_k_uint4 &v)
+{
+    if constexpr (CKCI_K_MAYBE_AMD) {
+        if (ckci_k_amd()) {
+            ckci_k_store_loose(p, v);
+            return;
+        }
+    }
+    *(ckci_k_uint4 *)p = v;
+}
+
+/* Eight neighbouring finished values, aligned together (AMD: i8 alone). */
 CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const int32_t *v)
 {
     p = ckci_k_global(p);
     if (dtype == CKCONV_I32) {
-        ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
-        ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
+        ckci_k_store_piece(p, *(const ckci_k_uint4 *)v);
+        ckci_k_store_piece(p + 16, *(const ckci_k_uint4 *)(v + 4));
         return;
     }
     uint32_t two[2] = {0, 0};
@@ -1743,8 +1765,8 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
 {
     p = ckci_k_global(p);
     if (dtype == CKCONV_F32) {
-        ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
-        ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
+        ckci_k_store_piece(p, *(const ckci_k_uint4 *)v);
+        ckci_k_store_piece(p + 16, *(const ckci_k_uint4 *)(v + 4));
         return;
     }
     ckci_k_uint4 a = ((const ckci_k_uint4 *)v)[0], b = ((const ckci_k_uint4 *)v)[1], packed;
@@ -1754,7 +1776,7 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
         } else {
             packed = ckci_k_eight_halves(false, a, b);
         }
-        *(ckci_k_uint4 *)p = packed;
+        ckci_k_store_piece(p, packed);
         return;
     }
     packed.x = ckci_k_two(dtype, a.x, a.y);
@@ -1790,7 +1812,7 @@ template <int N> CKCI_K_FN void ckci_k_widen_line(bool bf16, const uint32_t *w, 
 template <int N> CKCI_K_FN void ckci_k_load_words(const unsigned char *p, uint32_t *w)
 {
     if constexpr (N == 8) {
-        const ckci_k_uint4 v = *(const ckci_k_uint4 *)p;
+        const ckci_k_uint4 v = ckci_k_load_piece(p);
         w[0] = v.x;
         w[1] = v.y;
         w[2] = v.z;
@@ -1811,7 +1833,7 @@ template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned c
     if (dtype == CKCONV_F32) {
         CKCI_K_UNROLL(2)
         for (int i = 0; i < N; i += 4) {
-            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(p + 4 * i);
+            const ckci_k_uint4 v = ckci_k_load_piece(p + 4 * i);
             w[i] = v.x;
             w[i + 1] = v.y;
             w[i + 2] = v.z;
@@ -2089,24 +2111,32 @@ CKCI_K_FN void ckci_k_add_residual(const ckci_gpu_target &o, float (&x)[N], int3
     ckci_k_add_numbers(o, gate, d, x);
 }
 
-/* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at
-   `to`. SHORT: they are not aligned together, lie o.t.stride[2] apart, or the line ends before: `left` of
+/* Numbers from the first of a short line to its i-th: they lie o.t.stride[2] apart, but those of planes where
+   `rows` says, positions of which some lie in another image. */
+CKCI_K_FN int64_t ckci_k_short_at(const ckci_gpu_target &o, const int64_t *rows, int i)
+{
+    return rows && o.across == CKCI_ACROSS_PLANES ? rows[i] - rows[0] : i * o.t.stride[2];
+}
+
+/* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that one) that go to memory at
+   `to`. SHORT: they are not aligned together, lie as ckci_k_short_at says, or the line ends before: `left` of
    them exist. */
 template <int N, bool SHORT, class R>
 CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra &t, const unsigned char *to,
-                                 int64_t channel, int32_t left, R (&d)[N])
+                                 int64_t channel, int32_t left, R (&d)[N], const int64_t *rows = nullptr)
 {
     const bool output = t.line == CKCI_LINE_OUTPUT;
     const int64_t at = output ? (to - o.t.p) / ckci_k_size(o.t.dtype) : channel;
     if constexpr (SHORT) {
         const int64_t size = ckci_k_size(t.dtype);
-        const int64_t step = output ? o.t.stride[2] * size : o.across ? 0 : t.stride[2] * size;
+        const int64_t step = o.across ? 0 : t.stride[2] * size;
         const int64_t first = output ? at * size : at * size * t.stride[o.across ? 5 : 2];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
             d[i] = 0;
             if (i < left) {
-                ckci_k_load_number(t.dtype, t.p + first + i * step, d[i]);
+                const int64_t more = output ? ckci_k_short_at(o, rows, i) * size : i * step;
+                ckci_k_load_number(t.dtype, t.p + first + more, d[i]);
             }
         }
     } else if (output) {
@@ -2120,7 +2150,7 @@ CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra 
    whose constants take scalar registers; FACTORS: D tensors may multiply; SLOPED: that form, too. */
 template <int N, bool CURVED = true, bool FACTORS = true, bool SHORT = false, bool SLOPED = false, class R>
 CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
-                               int64_t channel, int32_t left = N)
+                               int64_t channel, int32_t left = N, const int64_t *rows = nullptr)
 {
     const ckci_gpu_target &o = ckci_k_late(target);
     const R alpha = ckci_k_closed<R>(o).alpha;
@@ -2139,7 +2169,7 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
     CKCI_K_UNROLL(1)
     for (int j = 0; j < o.adds; j++) {
         R d[N];
-        ckci_k_load_extra<N, SHORT>(o, o.d[j], to, channel, left, d);
+        ckci_k_load_extra<N, SHORT>(o, o.d[j], to, channel, left, d, rows);
         if (SLOPED && o.form == CKCI_FORM_SLOPED) {
             ckci_k_bend<ckci_k_line_ops<R>::OPS>(o.t.op, x, d);
             continue;
@@ -2176,10 +2206,10 @@ template <class T, class R> CKCI_K_FN void ckci_k_take_line(const T *v, R (&x)[8
 }
 
 /* Eight sums v, in LDS, to memory at `to`, in any form but SINGLE (SLOPED: that one, too). SHORT: `left` of
-   them, one by one. */
+   them, one by one; rows: see ckci_k_short_at. */
 template <bool SHORT = false, bool SLOPED = false, class T>
 CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned char *to, int64_t channel,
-                                 int32_t left = 8)
+                                 int32_t left = 8, const int64_t *rows = nullptr)
 {
     const ckci_gpu_target &o = ckci_k_late(target);
     if (!SHORT && o.form == CKCI_FORM_STORE) {
@@ -2189,7 +2219,7 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     if (!SHORT || o.form != CKCI_FORM_STORE) {
         typename ckci_k_real<T>::type x[8];
         ckci_k_take_line(v, x);
-        ckci_k_epilogue<8, true, true, SHORT, SLOPED>(o, x, to, channel, left);
+        ckci_k_epilogue<8, true, true, SHORT, SLOPED>(o, x, to, channel, left, rows);
         alignas(16) T y[8];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
@@ -2208,7 +2238,7 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     }
     CKCI_K_UNROLL(1)
     for (int i = 0; SHORT && i < 8 && i < left; i++) {
-        ckci_k_put_at<T>(o, to + i * o.t.stride[2] * ckci_k_size(o.t.dtype), v[i]);
+        ckci_k_put_at<T>(o, to + ckci_k_short_at(o, rows, i) * ckci_k_size(o.t.dtype), v[i]);
     }
 }
 
@@ -4566,6 +4596,15 @@ template <int HIGH> CKCI_K_FN uint32_t ckci_k_halves(uint32_t a, uint32_t b)
   tile until finish() hands them on, through LDS, so that stores are long. Sums are added in the order of the
   steps. A loader that is BESIDE looks at each tile, too: bwd_weight's sums rows of dout for dbias.
 */
+/* In which order finish() hands sums on: eights of columns, single ones of rows, eights of rows (planes). */
+enum { CKCI_K_FINISH_LINES, CKCI_K_FINISH_ROWS, CKCI_K_FINISH_PLANES };
+/* sm_90a: two more pointers are more than the registers of three blocks, and it has tiles of the TMA. */
+#if defined(CKCI_K_WGMMA) && !defined(CKCI_SIMULATOR)
+enum { CKCI_K_FINISHES_PLANES = 0 };
+#else
+enum { CKCI_K_FINISHES_PLANES = 1 };
+#endif
+
 /* A block's tile: U's fragments in TM x TN per wave, waves in WM x WN. Both operands lie in one tile, rows of
    the first, then of the second; ACROSS (1: both, 2: the second): in slabs of 64 rows, whose rows in LDS are
    places of the reduction. */
@@ -4591,12 +4630,22 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
                 : COLUMNS % 32 == 0 ? 32
                                     : 16,
         PITCH = STRIP + 4,
+        /* Of planes: rows of a strip, columns of as many sums, and from column to column. 32 rows of f16 fill
+           lines of AMD's. */
+        SHIFT = U::ASYNC || (U::WAVE == 32 && (U::SIZE == 8 || U::SIZE == 4)),
+        BELOW = !SHIFT && U::M == 16 && STRIP == 32 && TM % 2 == 0,
+        DOWN = BELOW ? 32 : +U::M,
+        ALONG = U::M * STRIP / DOWN,
+        PLANE_PITCH = U::ASYNC || ALONG <= DOWN ? DOWN + 4 : +DOWN,
+        PLANES = U::SIZE != 8 && CKCI_K_FINISHES_PLANES,
         STRIPS = WAVES * U::M * PITCH * (int)sizeof(typename U::number),
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS,
         DENSE = WAVES * U::M * STRIP * (int)sizeof(typename U::number), /* finish<4> */
         DENSE_BYTES = STAGES * TILE > DENSE ? STAGES *TILE : DENSE
     };
     static_assert(TM >= 1 && TN >= 1 && STRIP % U::N == 0, "a wave owns at least one fragment");
+    static_assert(!PLANES || WAVES * ALONG * PLANE_PITCH * (int)sizeof(typename U::number) <= BYTES,
+                  "strips of planes have room where others have");
 };
 
 /* The tile loop. ASYNC: the block's copies into LDS are two steps ahead, one barrier for each step. Else a
@@ -4609,6 +4658,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         BYTES = G::BYTES,
         THREADS = G::THREADS,
         SIXTEEN = 0,
+        PLANES = G::PLANES,
         SUMS_WIDE = U::ASYNC ? 8 : 4,
         SUMS_BYTES = U::ASYNC ? G::BYTES : G::DENSE_BYTES, /* of bwd_weight: finish<SUMS_WIDE> */
         SIZE = U::SIZE
@@ -4864,49 +4914,74 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     }
 
     /* Sums through LDS, a strip of M rows for each wave at a time, so that neighbouring threads write
-       neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or WIDE. The code of out
-       stands once, but where no registers are to spare for a loop that keeps all sums. In that loop sums move
-       up a strip (SHIFT) where the compiler would otherwise index them, in memory or by long tests. */
-    template <int WIDE, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
+       neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or WIDE, or of eight rows:
+       then columns lie in LDS as rows do otherwise, of DOWN sums, and are read the same way. (RDNA's and
+       NVIDIA's lanes write them to all banks once; of CDNA's, which have neighbouring rows, eight meet in
+       one, where two must: 16 bytes at a time they would not, but for that compilers move all sums.)
+       The code of out stands once, but where no registers are to spare for a loop that keeps all sums. In
+       that loop sums move up a strip (SHIFT) where the compiler would otherwise index them, in memory or by
+       long tests. */
+    template <int WIDE, int MAY_PLANES = 0, class Out>
+    CKCI_K_MEMBER void finish(unsigned char *tiles, int32_t order, Out out)
     {
         enum {
-            ACROSS_STRIPS = G::TN * U::N / G::STRIP,
-            STRIPS = G::TM * ACROSS_STRIPS,
-            SHIFT = U::ASYNC || (U::WAVE == 32 && (SIZE == 8 || SIZE == 4)),
-            SPREAD = SIZE == 8 && !SHIFT,
+            PER = G::STRIP / U::N,
+            EACH = G::TN / PER, /* strips side by side */
+            STRIPS = G::TM * EACH,
+            SPREAD = SIZE == 8 && !G::SHIFT,
             PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH, /* so that reads do not meet in the banks */
-            APART = U::DIRECT && WIDE == 8 && G::STRIP == 32
+            APART = U::DIRECT && WIDE == 8 && G::STRIP == 32,
+            BELOW = MAY_PLANES && G::BELOW,
+            TURNED = MAY_PLANES && !BELOW && !G::SHIFT, /* strips may be */
+            PLANES_EACH = G::TN * U::N / G::ALONG
         };
+        const bool rows_fast = order == CKCI_K_FINISH_ROWS;
+        const bool planes = MAY_PLANES && order == CKCI_K_FINISH_PLANES;
+        const int pitch = planes ? +G::PLANE_PITCH : +PITCH, line = (planes ? +G::DOWN : +G::STRIP) / WIDE;
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
-        number *strip = (number *)tiles + wave * U::M * PITCH;
+        number *strip = (number *)tiles + wave * (planes ? G::ALONG * G::PLANE_PITCH : U::M * PITCH);
         int row0 = wave / G::WN * G::ROWS, column0 = wave % G::WN * G::COLUMNS;
-        /* APART, CDNA 4: the row of four lanes among 16; the sixteen that read together meet in no bank */
+        /* APART, CDNA 4: the line of four lanes among 16; the sixteen that read together meet in no bank */
         const int four = lane / 4, apart = (four >> 2 & 1) | ((four ^ four >> 1 ^ four >> 2) & 1) << 1 |
                                            (four >> 3) << 2 | (four >> 1 & 1) << 3;
         CKCI_K_UNROLL(SPREAD ? 64 : 1)
         for (int n = 0; n < STRIPS; n++) {
             ckci_k_lds_barrier();
+            const int down = TURNED ? ckci_k_uniform_again(planes ? 1 : +PITCH) : +PITCH;
+            const int along = TURNED && planes ? +G::PLANE_PITCH : 1;
             if constexpr (SPREAD) {
-                put_strip<PITCH>(strip, n);
-            } else if constexpr (SHIFT) {
-                put_strip<PITCH>(strip, 0);
+                put<0>(strip, n, down, along);
+            } else if constexpr (G::SHIFT) {
+                if (planes) {
+                    put<0>(strip, 0, 1, G::PLANE_PITCH);
+                } else {
+                    put<0>(strip, 0, PITCH, 1);
+                }
                 shift_strips();
+            } else if (BELOW && planes) {
+                CKCI_K_UNROLL(16)
+                for (int k = 0; k < STRIPS; k++) {
+                    if (k == n) {
+                        put<BELOW>(strip, k, 1, G::PLANE_PITCH);
+                    }
+                }
             } else {
                 CKCI_K_UNROLL(16)
                 for (int k = 0; k < STRIPS; k++) {
                     if (k == n) {
-                        put_strip<PITCH>(strip, k);
+                        put<0>(strip, k, down, along);
                     }
                 }
             }
             ckci_k_lds_barrier();
-            int row = row0 + n / ACROSS_STRIPS * U::M, column = column0 + n % ACROSS_STRIPS * G::STRIP;
+            int row = row0 + (planes ? n / PLANES_EACH * G::DOWN : n / EACH * U::M);
+            int column = column0 + (planes ? n % PLANES_EACH * G::ALONG : n % EACH * G::STRIP);
             int count = rows_fast ? 1 : WIDE;
             CKCI_K_UNROLL(1)
             for (int e = lane; e < U::M * G::STRIP / count; e += U::WAVE) {
-                int r = rows_fast ? e % U::M : APART ? apart + (e - lane) / 4 : e / (G::STRIP / WIDE);
-                int c = rows_fast ? e / U::M : e % (G::STRIP / WIDE) * WIDE;
-                out(row + r, column + c, strip + r * PITCH + c, count);
+                int r = rows_fast ? e % U::M : APART ? apart + (e - lane) / 4 : e / line;
+                int c = rows_fast ? e / U::M : e % line * WIDE;
+                out(row + (planes ? c : r), column + (planes ? r : c), strip + r * pitch + c, count);
             }
         }
     }
@@ -4921,14 +4996,20 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         }
     }
 
-    template <int PITCH> CKCI_K_MEMBER void put_strip(number *strip, int n) const
+    /* Strip n to LDS, where rows are `down` numbers apart, columns `along`: of fragments side by side, or, as
+       many, BELOW each other. */
+    template <int BELOW> CKCI_K_MEMBER void put(number *strip, int n, int down, int along) const
     {
         enum { PER = G::STRIP / U::N, EACH = G::TN / PER };
+        strip += U::row(0) * down + U::column(0) * along;
         CKCI_K_UNROLL(8)
         for (int s = 0; s < PER; s++) {
+            const int i = BELOW ? n / G::TN * PER + s : n / EACH, j = BELOW ? n % G::TN : n % EACH * PER + s;
+            const int row = BELOW ? s * U::M : 0, column = BELOW ? 0 : s * U::N;
             CKCI_K_UNROLL(16)
             for (int e = 0; e < U::SUMS; e++) {
-                strip[U::row(e) * PITCH + s * U::N + U::column(e)] = sum[n / EACH][n % EACH * PER + s].v[e];
+                const int r = row + U::row(e) - U::row(0), c = column + U::column(e) - U::column(0);
+                strip[r * down + c * along] = sum[i][j].v[e];
             }
         }
     }
@@ -5090,7 +5171,14 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         STRIPS = BM * PITCH * 4,
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
-    enum { THREADS = 256, SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF, FACTORS = CKCI_GROUP_FACTORS(BN) };
+    enum {
+        THREADS = 256,
+        SIXTEEN = 1,
+        PLANES = 0, /* finish() has no order for them */
+        SUMS_WIDE = 8,
+        SIZE = CKCI_K_HALF,
+        FACTORS = CKCI_GROUP_FACTORS(BN)
+    };
     typedef float number;
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
@@ -5490,8 +5578,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     }
 
     /* Sums through LDS, all at once; see ckci_k_fragments::finish. */
-    template <int, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
+    template <int, int = 0, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, int32_t order, Out out)
     {
+        const bool rows_fast = order == CKCI_K_FINISH_ROWS;
         int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
         int row0 = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
         int column0 = (DOWN == 2 ? 0 : group * N) + lane % 4 * 2;
@@ -6143,9 +6232,12 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
     int32_t part;
     const int32_t tile = ckci_k_tile_of(p, work, part);
     ckci_k_block b = ckci_k_block_of(p, tile, BM, BN);
+    enum { RUNS = F::PLANES && CKCI_K_MAYBE_AMD };
+    typedef typename F::number number;
     const ckci_tensor &t = p.o.t;
     const bool parts = p.split > 1;
-    const bool lines = parts || ((p.o_vec || t.stride[2] == 1) && p.o.form != CKCI_FORM_SINGLE);
+    const bool planes = F::PLANES && p.o.across == CKCI_ACROSS_PLANES;
+    const bool lines = parts || planes || ((p.o_vec || t.stride[2] == 1) && p.o.form != CKCI_FORM_SINGLE);
     int64_t *at = m.outputs;
     if (parts) {
         for (int r = (int)threadIdx.x; r < BM; r += F::THREADS) {
@@ -6164,7 +6256,8 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
     }
     if constexpr (F::SUMS_WIDE == 4) { /* so that a wave's stores fill lines */
         if (parts) {
-            f.template finish<4>(m.tiles, false, [&](int row, int column, typename F::number *v, int) {
+            const int32_t order = CKCI_K_FINISH_LINES;
+            f.template finish<4>(m.tiles, order, [&](int row, int column, typename F::number *v, int) {
                 column += b.column;
                 if (at[row] >= 0 && column < p.columns) {
                     unsigned char *to = ckci_k_global(p.o.partial) + (at[row] + column) * 4;
@@ -6174,35 +6267,41 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
             return;
         }
     }
-    f.template finish<8>(m.tiles, !lines && t.stride[5] < t.stride[2],
-                         [&](int row, int column, typename F::number *v, int count) {
-                             column += b.column;
-                             if (lines) {
-                                 if (at[row] < 0 || column >= p.columns) {
-                                     return;
-                                 }
-                                 if (parts) {
-                                     ckci_k_store8(CKCONV_F32, p.o.partial + (at[row] + column) * 4, v);
-                                     return;
-                                 }
-                                 unsigned char *to = t.p + (at[row] + column) * ckci_k_size(t.dtype);
-                                 const int64_t channel = p.o.across ? (int64_t)b.row + row
-                                                                    : (int64_t)b.group * p.columns + column;
-                                 if (p.o_vec) {
-                                     ckci_k_write_line(p.o, v, to, channel);
-                                 } else {
-                                     ckci_k_write_line<true>(p.o, v, to, channel, p.columns - column);
-                                 }
-                                 return;
-                             }
-                             ckci_k_place q = ckci_k_row(b.axis, b.row + row);
-                             if (q.n < p.n && column < p.columns) {
-                                 ckci_k_write8(p, v, count, b.group, q.n, column, p.columns,
-                                               b.axis[0].write0 + q.z * p.dim[0].write_step,
-                                               b.axis[1].write0 + q.y * p.dim[1].write_step,
-                                               b.axis[2].write0 + q.x * p.dim[2].write_step);
-                             }
-                         });
+    const int32_t order = planes                                ? CKCI_K_FINISH_PLANES
+                          : !lines && t.stride[5] < t.stride[2] ? CKCI_K_FINISH_ROWS
+                                                                : CKCI_K_FINISH_LINES;
+    f.template finish<8, F::PLANES>(m.tiles, order, [&](int row, int column, number *v, int count) {
+        column += b.column;
+        if (lines) {
+            if (at[row] < 0 || column >= p.columns) {
+                return;
+            }
+            if (parts) {
+                ckci_k_store8(CKCONV_F32, p.o.partial + (at[row] + column) * 4, v);
+                return;
+            }
+            unsigned char *to = t.p + (at[row] + column * (planes ? t.stride[2] : 1)) * ckci_k_size(t.dtype);
+            const bool across = p.o.across && !planes;
+            const int64_t channel = across ? (int64_t)b.row + row : (int64_t)b.group * p.columns + column;
+            bool whole = p.o_vec != 0; /* planes of AMD's: are they in one image? */
+            if constexpr (RUNS) {
+                whole = whole || (planes && at[row + 7] == at[row] + 7);
+            }
+            if (whole) {
+                ckci_k_write_line(p.o, v, to, channel);
+            } else {
+                const int32_t left = RUNS && planes ? p.rows - b.row - row : p.columns - column;
+                ckci_k_write_line<true>(p.o, v, to, channel, left, RUNS ? at + row : nullptr);
+            }
+            return;
+        }
+        ckci_k_place q = ckci_k_row(b.axis, b.row + row);
+        if (q.n < p.n && column < p.columns) {
+            ckci_k_write8(
+                p, v, count, b.group, q.n, column, p.columns, b.axis[0].write0 + q.z * p.dim[0].write_step,
+                b.axis[1].write0 + q.y * p.dim[1].write_step, b.axis[2].write0 + q.x * p.dim[2].write_step);
+        }
+    });
 }
 
 template <class F, class Loader, int BM, int BN, class L>
@@ -7442,7 +7541,8 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
             return;
         }
     }
-    f.template finish<F::SUMS_WIDE>(m.tiles, false, [&](int row, int column, number *v, int count) {
+    const int32_t order = CKCI_K_FINISH_LINES;
+    f.template finish<F::SUMS_WIDE>(m.tiles, order, [&](int row, int column, number *v, int count) {
         row += row0;
         column += column0;
         if (row >= p.rows || column >= p.columns) {

@@ -22,8 +22,6 @@
 #undef ACROSS_M
 #pragma push_macro("ACROSS_N")
 #undef ACROSS_N
-#pragma push_macro("ACROSS_STRIPS")
-#undef ACROSS_STRIPS
 #pragma push_macro("ADD")
 #undef ADD
 #pragma push_macro("ADDED")
@@ -48,6 +46,8 @@
 #undef ALL
 #pragma push_macro("ALONE")
 #undef ALONE
+#pragma push_macro("ALONG")
+#undef ALONG
 #pragma push_macro("AMD")
 #undef AMD
 #pragma push_macro("ANY")
@@ -76,6 +76,8 @@
 #undef BC250
 #pragma push_macro("BEFORE")
 #undef BEFORE
+#pragma push_macro("BELOW")
+#undef BELOW
 #pragma push_macro("BESIDE")
 #undef BESIDE
 #pragma push_macro("BETA")
@@ -400,6 +402,8 @@
 #undef M
 #pragma push_macro("M1")
 #undef M1
+#pragma push_macro("MAY_PLANES")
+#undef MAY_PLANES
 #pragma push_macro("MERGE")
 #undef MERGE
 #pragma push_macro("MFMA")
@@ -518,6 +522,10 @@
 #undef PLANE
 #pragma push_macro("PLANES")
 #undef PLANES
+#pragma push_macro("PLANES_EACH")
+#undef PLANES_EACH
+#pragma push_macro("PLANE_PITCH")
+#undef PLANE_PITCH
 #pragma push_macro("POSITIONS")
 #undef POSITIONS
 #pragma push_macro("PT")
@@ -578,6 +586,8 @@
 #undef RTXA6000
 #pragma push_macro("RUN")
 #undef RUN
+#pragma push_macro("RUNS")
+#undef RUNS
 #pragma push_macro("S")
 #undef S
 #pragma push_macro("SAMPLE")

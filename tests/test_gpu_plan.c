@@ -296,7 +296,7 @@ static void test_channels_first(void)
         {"sm_90", CKCONV_FWD, 64, 64, 1, 640, {"matrix_planes_64"}},
         {"sm_90", CKCONV_FWD, 64, 136, 1, 640, {"move_turn", "matrix_tma_gather"}},
         {"sm_90", CKCONV_BWD_DATA, 136, 64, 1, 640, {"move_turn", "matrix_tma"}},
-        {"gfx942", CKCONV_FWD, 64, 136, 1, 640, {"move_turn", "matrix_gather", "move_turn"}},
+        {"gfx942", CKCONV_FWD, 64, 136, 1, 640, {"move_turn", "matrix_gather"}},
         {"sm_90", CKCONV_FWD, 256, 64, 1, 57, {"move_turn", "matrix_tma_gather"}}, /* planes are written */
         {"sm_90", CKCONV_BWD_DATA, 256, 64, 1, 57, {"move_turn", "matrix_tma"}},
         {"sm_90",
@@ -309,15 +309,11 @@ static void test_channels_first(void)
         {"sm_90", CKCONV_FWD, 512, 512, 3, 14, {"move_turn", "matrix_tma"}},
         {"sm_90", CKCONV_BWD_DATA, 512, 512, 3, 14, {"move_turn", "matrix_tma"}},
         /* and those that the unit reads along the reduction */
-        {"gfx942",
-         CKCONV_BWD_DATA,
-         512,
-         512,
-         3,
-         14,
-         {"move_turn", "matrix_wide", "gather_reduce", "move_turn"}},
-        {"gfx1100", CKCONV_BWD_DATA, 512, 512, 3, 14, {"move_turn", "matrix_gather", "move_turn"}},
+        {"gfx942", CKCONV_BWD_DATA, 512, 512, 3, 14, {"move_turn", "matrix_wide", "gather_reduce"}},
+        {"gfx1100", CKCONV_BWD_DATA, 512, 512, 3, 14, {"move_turn", "matrix_gather"}},
         {"sm_80", CKCONV_BWD_DATA, 512, 100, 3, 14, {"move_turn", "matrix_gather"}},
+        {"sm_80", CKCONV_FWD, 512, 512, 3, 16, {"move_turn", "matrix_gather"}},
+        {"sm_80", CKCONV_FWD, 512, 512, 3, 14, {"move_turn", "matrix_gather", "move_turn"}}, /* no eights */
         {"sm_90",
          CKCONV_BWD_WEIGHT,
          2048,
@@ -407,49 +403,122 @@ static void test_dout_planes(void)
     }
 }
 
-/* Channels first, what is written is turned, and so is a residual: weights and what is read in one launch,
-   the residual, the product, what it wrote. Without workspace for the residual nothing written is turned. */
+/* Channels first: d.n images of k = c = `channels`, 3 x 3, in bf16. */
+static ckconv_conv_desc planes_of(int64_t n, int64_t channels, int64_t input, int64_t stride)
+{
+    ckconv_conv_desc d = cube(2, input, 3, stride, 1);
+    d.n = n;
+    d.k = d.c = channels;
+    d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = 1;
+    d.in.dtype = CKCONV_BF16;
+    d.in.layout = d.out.layout = CKCONV_NGCHW;
+    d.wei.layout = CKCONV_GKCYX;
+    return d;
+}
+
+/* Its launches; -1: there is no plan. */
+static int32_t list_planes(ckconv_op op, const ckconv_conv_desc *d, const ckconv_options *o,
+                           const ckconv_device *gpu, ckconv_plan *plan, ckconv_launch *l)
+{
+    const int back = op == CKCONV_BWD_DATA;
+    ckconv_error err;
+    ckconv_args a;
+    int32_t count = 0;
+    memset(&a, 0, sizeof a);
+    a.in = back ? NULL : (void *)((uintptr_t)1 << 50);
+    a.dout = back ? (void *)((uintptr_t)1 << 50) : NULL;
+    a.wei = (void *)((uintptr_t)2 << 50);
+    a.out = back ? NULL : (void *)((uintptr_t)3 << 50);
+    a.din = back ? (void *)((uintptr_t)3 << 50) : NULL;
+    a.d[0] = d->num_d ? (void *)((uintptr_t)4 << 50) : NULL;
+    return CHECK_PLAN(ckconv_plan_conv(plan, op, d, o, gpu, &err), err) &&
+                   CHECK_OK(ckconv_plan_launches(plan, &a, (void *)((uintptr_t)5 << 50),
+                                                 (size_t)plan->workspace_bytes, l, 8, &count, &err),
+                            err)
+               ? count
+               : -1;
+}
+
+/* Channels first, what tiles of fragments write is not turned, nor is a residual: two launches, the operands'
+   and the product, and workspace for those alone. Planes that NVIDIA cannot store by 16 bytes, outputs of
+   bwd_data with strides, epilogues that act element by element, and tiles of groups of waves turn it. */
+static void test_planes(void)
+{
+    static const struct {
+        const char *arch, *tile;
+        ckconv_op op;
+        int64_t input, stride;
+        ckconv_element kind;
+        int turned;
+    } rows[] = {
+        {"gfx942", "mfma_fwd_128x128", CKCONV_FWD, 28, 1, CKCONV_PASS, 0},
+        {"gfx942", "mfma_fwd_128x128", CKCONV_FWD, 28, 1, CKCONV_ADD_RELU, 0},
+        {"gfx942", "mfma_fwd_128x128", CKCONV_FWD, 27, 1, CKCONV_ADD_RELU, 0},
+        {"gfx942", "mfma_fwd_128x128", CKCONV_FWD, 56, 2, CKCONV_PASS, 0},
+        {"gfx942", "mfma_fwd_128x128", CKCONV_FWD, 5, 1, CKCONV_PASS, 1}, /* most eights lie in two images */
+        {"gfx942", "mfma_bwd_data_128x128", CKCONV_BWD_DATA, 28, 1, CKCONV_ADD_RELU, 0},
+        {"gfx942", "mfma_bwd_data_128x128", CKCONV_BWD_DATA, 28, 2, CKCONV_PASS, 1},
+        {"gfx1100", "wmma_fwd_128x128", CKCONV_FWD, 28, 1, CKCONV_ADD_RELU, 0},
+        {"gfx1100", "wmma_bwd_data_128x128", CKCONV_BWD_DATA, 27, 1, CKCONV_PASS, 0},
+        {"gfx90a", "mfma_fwd_64x64", CKCONV_FWD, 28, 1, CKCONV_ADD_RELU, 0},
+        {"sm_80", "mma_fwd_128x128", CKCONV_FWD, 28, 1, CKCONV_ADD_RELU, 0},
+        {"sm_80", "mma_fwd_128x128", CKCONV_FWD, 27, 1, CKCONV_PASS, 1},
+        {"sm_80", "mma_bwd_data_64x64", CKCONV_BWD_DATA, 28, 1, CKCONV_PASS, 0},
+        {"sm_80", "mma_bwd_data_64x64", CKCONV_BWD_DATA, 28, 2, CKCONV_PASS, 1},
+        {"sm_90", "mma_fwd_128x128", CKCONV_FWD, 28, 1, CKCONV_PASS, 1},
+    };
+    for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
+        const int back = rows[i].op == CKCONV_BWD_DATA;
+        ckconv_conv_desc d = planes_of(rows[i].input == 5 ? 2000 : 64, 128, rows[i].input, rows[i].stride);
+        const ckconv_device gpu = named(rows[i].arch);
+        char instance[64];
+        ckconv_launch l[8];
+        ckconv_options o;
+        ckconv_plan plan;
+        memset(&o, 0, sizeof o);
+        snprintf(instance, sizeof instance, "gpu_%s", rows[i].tile);
+        o.instance = instance;
+        (back ? &d.op_in : &d.op_out)->kind = rows[i].kind;
+        d.num_d = rows[i].kind == CKCONV_ADD_RELU;
+        const int32_t count = list_planes(rows[i].op, &d, &o, &gpu, &plan, l);
+        int moves = 0, last = 0;
+        for (int32_t j = 0; j < count && j < 8; j++) {
+            last = strstr(l[j].kernel, "move_turn") != NULL;
+            moves += last;
+        }
+        const int64_t edge = back ? (rows[i].input + rows[i].stride - 1) / rows[i].stride : rows[i].input;
+        const int64_t written = back ? rows[i].input : (rows[i].input - 1) / rows[i].stride + 1;
+        const int64_t read = d.n * d.k * edge * edge * 2, out = d.n * d.k * written * written * 2;
+        const int64_t most = read + 9 * 128 * 128 * 2 + 1024 + (rows[i].turned ? out : 0);
+        CHECK_MSG(count == 2 + rows[i].turned && moves == 1 + rows[i].turned && last == rows[i].turned &&
+                      plan.workspace_bytes <= most && plan.workspace_bytes > most - 2048,
+                  "row %d: %d launches, %d turn, workspace %lld of %lld", i, (int)count, moves,
+                  (long long)plan.workspace_bytes, (long long)most);
+    }
+}
+
+/* Channels first, what is written is turned where that are no planes (bwd_data with strides), and so is a
+   residual: weights and what is read in one launch, the residual, the product, what it wrote. Without
+   workspace for the residual nothing written is turned. */
 static void test_beside(void)
 {
     static const char *const archs[] = {"gfx942", "gfx1100", "sm_80"};
-    for (int i = 0; i < 3 * 2 * 2; i++) {
-        const int less = i / 2 % 2, back = i % 2;
-        ckconv_conv_desc d = cube(2, 28, 3, 1, 1);
+    static const char *const units[] = {"mfma", "wmma", "mma"};
+    for (int i = 0; i < 3 * 2; i++) {
+        const int less = i % 2;
+        ckconv_conv_desc d = planes_of(16, 128, 28, 2);
+        const ckconv_device gpu = named(archs[i / 2]);
+        char instance[64];
         ckconv_launch l[8];
-        ckconv_error err;
         ckconv_options o;
         ckconv_plan plan;
-        ckconv_args a;
-        int32_t count = 0;
-        const ckconv_device gpu = named(archs[i / 4]);
-        d.n = 16;
-        d.k = d.c = 128;
-        d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = 1;
-        d.in.dtype = CKCONV_BF16;
-        d.in.layout = d.out.layout = CKCONV_NGCHW;
-        d.wei.layout = CKCONV_GKCYX;
-        (back ? &d.op_in : &d.op_out)->kind = CKCONV_ADD_RELU;
-        d.num_d = 1;
-        memset(&a, 0, sizeof a);
         memset(&o, 0, sizeof o);
-        o.instance = back ? "gpu_mfma_bwd_data_128x128" : "gpu_mfma_fwd_128x128";
-        o.instance = i / 4 == 1 ? (back ? "gpu_wmma_bwd_data_128x128" : "gpu_wmma_fwd_128x128")
-                     : i / 4 == 2 ? (back ? "gpu_mma_bwd_data_128x128" : "gpu_mma_fwd_128x128")
-                                  : o.instance;
-        o.max_workspace = less ? 8000000 : 0; /* a tensor has 3.2 MB */
-        a.in = back ? NULL : (void *)((uintptr_t)1 << 50);
-        a.dout = back ? (void *)((uintptr_t)1 << 50) : NULL;
-        a.wei = (void *)((uintptr_t)2 << 50);
-        a.out = back ? NULL : (void *)((uintptr_t)3 << 50);
-        a.din = back ? (void *)((uintptr_t)3 << 50) : NULL;
-        a.d[0] = (void *)((uintptr_t)4 << 50);
-        if (!CHECK_PLAN(ckconv_plan_conv(&plan, back ? CKCONV_BWD_DATA : CKCONV_FWD, &d, &o, &gpu, &err),
-                        err) ||
-            !CHECK_OK(ckconv_plan_launches(&plan, &a, (void *)((uintptr_t)5 << 50),
-                                           (size_t)plan.workspace_bytes, l, 8, &count, &err),
-                      err)) {
-            continue;
-        }
+        snprintf(instance, sizeof instance, "gpu_%s_bwd_data_128x128", units[i / 2]);
+        o.instance = instance;
+        o.max_workspace = less ? 6000000 : 0; /* what is written has 3.2 MB */
+        d.op_in.kind = CKCONV_ADD_RELU;
+        d.num_d = 1;
+        const int32_t count = list_planes(CKCONV_BWD_DATA, &d, &o, &gpu, &plan, l);
         int moves = 0, last = 0;
         for (int32_t j = 0; j < count && j < 8; j++) {
             last = strstr(l[j].kernel, "move_turn") != NULL;
@@ -2004,6 +2073,7 @@ int main(void)
     test_channels_first();
     test_strides();
     test_dout_planes();
+    test_planes();
     test_beside();
     test_mixed();
     test_sheets();

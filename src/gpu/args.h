@@ -131,7 +131,7 @@ enum {
 /* How a D tensor lies, in any form but SINGLE. */
 enum {
     CKCI_LINE_CHANNELS, /* one number for each channel of all groups, d.stride[2] apart (0: one for all);
-                           o.across: channels are the target's rows, d.stride[5] apart */
+                           o.across: a line has one channel; they are d.stride[5] apart */
     CKCI_LINE_OUTPUT    /* as the written tensor; eight neighbours are aligned together if there they are */
 };
 
@@ -154,6 +154,11 @@ typedef struct ckci_gpu_extra {
     int64_t stride[6];
 } ckci_gpu_extra;
 
+/* Lines of one channel, whose numbers are neighbouring positions. ROWS: channels are the target's rows (x),
+   its columns positions (ckci_image_product). PLANES: lines run along the rows, which are positions
+   (ckci_matrix_planes). */
+enum { CKCI_ACROSS_ROWS = 1, CKCI_ACROSS_PLANES };
+
 /* The written tensor with all that its epilogue needs. */
 typedef struct ckci_gpu_target {
     ckci_tensor t;
@@ -165,7 +170,7 @@ typedef struct ckci_gpu_target {
     int32_t form, adds;           /* D tensors of any form but SINGLE */
     int32_t residual;             /* CKCI_RESIDUAL_ */
     int32_t gate;                 /* d[residual - 1].how, where an instruction finds it (H200: 8 %) */
-    int32_t across;               /* its rows (x) are channels, its columns positions (ckci_image_product) */
+    int32_t across;               /* CKCI_ACROSS_, or 0 */
     float alpha, beta, low, high; /* of the closed form */
     float gate_low, gate_high;    /* NaN: no gate */
     double alpha_d, beta_d, low_d, high_d, gate_low_d, gate_high_d; /* of f64: GPUs convert slowly */
@@ -314,8 +319,8 @@ typedef struct ckci_gpu_conv {
     int32_t a_vec, b_vec;           /* four neighbours along the reduction are one aligned load */
     int32_t a_along, b_along;   /* neighbouring threads load along the reduction, not along rows or columns */
     int32_t a_narrow, b_narrow; /* offsets inside a slice fit 32 bits */
-    int32_t o_vec;              /* neighbouring columns are one aligned store; matrix: eight, tile: four
-                                   that need no epilogue */
+    int32_t o_vec;              /* neighbouring columns are one aligned store; matrix: eight (of planes
+                                   rows, all of which exist), tile: four that need no epilogue */
     int32_t float_parts;        /* reduce to i32: sums of parts are f32 */
     int32_t ranges;             /* matrix, tile: padding as ranges of taps, not as masks */
     int32_t b_mode;             /* tile: a chunk of the weights is 0: along the reduction, 1: along columns,

@@ -28,6 +28,7 @@ typedef struct ckci_matrix {
     int32_t data[3];   /* in, -, out: these tensors are packed */
     int32_t turned;    /* what is written lies in workspace first, channels last */
     int32_t beside;    /* and D tensors that lie as it does are turned before: one bit each */
+    int32_t planes;    /* fwd, bwd_data: channels first is written as it lies (ckci_matrix_planes) */
     int32_t adds;      /* fwd, bwd_data: a launch adds the sums of parts */
     int32_t images;    /* conv is a product for each image (ckci_image_product) */
     int32_t layers;    /* bwd_weight: conv is a product summed over images (ckci_image_weights) */
@@ -590,6 +591,51 @@ CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *
            m->tile->columns >= (weight ? 128 : 64);
 }
 
+/* Can all of t's lines of eight positions begin at 16 bytes? */
+CKCI_FN int ckci_aligned_planes(const ckci_tensor *t, int64_t plane)
+{
+    int fits = plane % 8 == 0 && (uintptr_t)t->p % 16 == 0;
+    for (int i = 0; i < 3; i++) {
+        fits = fits && (t->len[i] <= 1 || t->stride[i] % 8 == 0);
+    }
+    return fits;
+}
+
+/* Channels first: do tiles of fragments write planes, eight rows of a column at a time? (Not on sm_90, whose
+   kernels have no registers for that.) Rows are positions of one image after the other; those of bwd_data
+   with strides are not neighbours. NVIDIA stores 16 bytes that are aligned, AMD at any number but of i8.
+   Eights that lie in two images are stored number by number: a fifth at most where planes are no eights. */
+CKCI_FN int ckci_matrix_planes(const ckconv_device *device, const ckci_matrix *m)
+{
+    const ckci_conv *c = &m->conv;
+    const ckci_tensor *t = &c->t[ckci_written(c->op)];
+    const ckconv_dtype type = t->dtype;
+    const int back = c->op == CKCONV_BWD_DATA, amd = device->kind != CKCONV_DEVICE_NVIDIA;
+    const int strides = back && (c->stride[0] > 1 || c->stride[1] > 1 || c->stride[2] > 1);
+    const int known = type == CKCONV_F32 || type == CKCONV_F16 || type == CKCONV_BF16 || type == CKCONV_I32 ||
+                      type == CKCONV_I8;
+    const int64_t plane = ckci_dense_plane(t);
+    ckci_gpu_target o;
+    ckci_set_target(c, &o);
+    const int fits = amd && type != CKCONV_I8 ? plane % 8 == 0 || plane >= 32 : ckci_aligned_planes(t, plane);
+    return plane > 0 && fits && known && !strides && !m->images && m->tile->form != CKCI_TILE_TMA &&
+           m->tile->form != CKCI_TILE_DOUBLE && ckci_matrix_unit(device) != CKCI_UNIT_WGMMA &&
+           o.form != CKCI_FORM_SINGLE;
+}
+
+/* A line of them has one channel: so have D tensors with a number for each. */
+CKCI_FN void ckci_write_planes(ckci_gpu_conv *k, int64_t plane)
+{
+    ckci_gpu_target *o = &k->o;
+    k->o_vec = ckci_aligned_planes(&o->t, plane);
+    o->across = CKCI_ACROSS_PLANES;
+    for (int32_t j = 0; j < o->adds; j++) {
+        if (o->d[j].line == CKCI_LINE_CHANNELS) {
+            o->d[j].stride[5] = o->d[j].stride[2];
+        }
+    }
+}
+
 /* How much slower than .022 ns an output a tile takes 64 places of the reduction. AMD: by the bytes that it
    takes from memory and LDS in that time, for want of measurements. */
 CKCI_FN double ckci_matrix_slow(const ckconv_device *device, const ckci_matrix *m, double thirst)
@@ -960,7 +1006,9 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     } else if (ckci_matrix_groups(device, m)) { /* the same; waves that multiply alone (57 layers) */
         first = (ckci_matrix_grouped(device, m) ? 1000 : 3500) * rates.round;
     }
-    if (!amd && op != CKCONV_BWD_WEIGHT && !m->l.a.conv.o_vec) { /* one by one (H200, heads of 21 and 255) */
+    if (!amd && m->planes) { /* sectors are filled, not lines: for want of measurements */
+        once += size * .05 * rates.bytes;
+    } else if (!amd && op != CKCONV_BWD_WEIGHT && !m->l.a.conv.o_vec) { /* by numbers (H200, K 21, 255) */
         once += size * .5 * rates.bytes;
     }
     if (phased && ckci_matrix_grouped(device, m)) {

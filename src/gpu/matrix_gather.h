@@ -211,12 +211,13 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     }
     const int tma = tile->form == CKCI_TILE_TMA;
     m->plane = tma && !images && !m->phased ? ckci_dense_plane(&c->t[ckci_written(c->op)]) : 0;
-    if (!m->plane) {
+    m->planes = ckci_matrix_planes(device, m);
+    if (!m->plane && !m->planes) {
         ckci_matrix_turned(m, device, limit, ws);
     }
     ckci_make_gpu_conv(c, k);
     if (images) {
-        k->o.across = 1;
+        k->o.across = CKCI_ACROSS_ROWS;
         ckci_set_form(&k->o);
     }
     k->ranges = ranges;
@@ -246,7 +247,9 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
         m->l.grid = (int64_t)k->tiles_m * k->tiles_n * k->g;
     }
     *cost += m->packing;
-    if (!tma && k->o.t.stride[2] != 1 && !m->adds && ckci_beside(&k->o)) {
+    if (m->planes && !m->adds) { /* sums of parts have a launch that writes planes */
+        ckci_write_planes(k, ckci_dense_plane(&c->t[ckci_written(c->op)]));
+    } else if (!tma && k->o.t.stride[2] != 1 && !m->adds && ckci_beside(&k->o)) {
         *cost += ckci_single_cost(device, &k->o.t); /* as it is stored, so it is read */
     }
     if (!tma && ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && k->o.form == CKCI_FORM_LINEAR &&

@@ -9,13 +9,35 @@
 #pragma once
 #include "kernels/epilogue.h"
 
-/* Eight neighbouring finished values, aligned together. */
+/* 16 bytes of a line. Those of planes begin at any number on AMD (ckci_matrix_planes). */
+CKCI_K_FN ckci_k_uint4 ckci_k_load_piece(const unsigned char *p)
+{
+    if constexpr (CKCI_K_MAYBE_AMD) {
+        if (ckci_k_amd()) {
+            return ckci_k_load_loose(p);
+        }
+    }
+    return *(const ckci_k_uint4 *)p;
+}
+
+CKCI_K_FN void ckci_k_store_piece(unsigned char *p, const ckci_k_uint4 &v)
+{
+    if constexpr (CKCI_K_MAYBE_AMD) {
+        if (ckci_k_amd()) {
+            ckci_k_store_loose(p, v);
+            return;
+        }
+    }
+    *(ckci_k_uint4 *)p = v;
+}
+
+/* Eight neighbouring finished values, aligned together (AMD: i8 alone). */
 CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const int32_t *v)
 {
     p = ckci_k_global(p);
     if (dtype == CKCONV_I32) {
-        ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
-        ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
+        ckci_k_store_piece(p, *(const ckci_k_uint4 *)v);
+        ckci_k_store_piece(p + 16, *(const ckci_k_uint4 *)(v + 4));
         return;
     }
     uint32_t two[2] = {0, 0};
@@ -50,8 +72,8 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
 {
     p = ckci_k_global(p);
     if (dtype == CKCONV_F32) {
-        ((ckci_k_uint4 *)p)[0] = *(const ckci_k_uint4 *)v;
-        ((ckci_k_uint4 *)p)[1] = *(const ckci_k_uint4 *)(v + 4);
+        ckci_k_store_piece(p, *(const ckci_k_uint4 *)v);
+        ckci_k_store_piece(p + 16, *(const ckci_k_uint4 *)(v + 4));
         return;
     }
     ckci_k_uint4 a = ((const ckci_k_uint4 *)v)[0], b = ((const ckci_k_uint4 *)v)[1], packed;
@@ -61,7 +83,7 @@ CKCI_K_FN void ckci_k_store8(int32_t dtype, unsigned char *p, const float *v)
         } else {
             packed = ckci_k_eight_halves(false, a, b);
         }
-        *(ckci_k_uint4 *)p = packed;
+        ckci_k_store_piece(p, packed);
         return;
     }
     packed.x = ckci_k_two(dtype, a.x, a.y);
@@ -97,7 +119,7 @@ template <int N> CKCI_K_FN void ckci_k_widen_line(bool bf16, const uint32_t *w, 
 template <int N> CKCI_K_FN void ckci_k_load_words(const unsigned char *p, uint32_t *w)
 {
     if constexpr (N == 8) {
-        const ckci_k_uint4 v = *(const ckci_k_uint4 *)p;
+        const ckci_k_uint4 v = ckci_k_load_piece(p);
         w[0] = v.x;
         w[1] = v.y;
         w[2] = v.z;
@@ -118,7 +140,7 @@ template <int N> CKCI_K_FN void ckci_k_load_line(int32_t dtype, const unsigned c
     if (dtype == CKCONV_F32) {
         CKCI_K_UNROLL(2)
         for (int i = 0; i < N; i += 4) {
-            const ckci_k_uint4 v = *(const ckci_k_uint4 *)(p + 4 * i);
+            const ckci_k_uint4 v = ckci_k_load_piece(p + 4 * i);
             w[i] = v.x;
             w[i + 1] = v.y;
             w[i + 2] = v.z;
@@ -396,24 +418,32 @@ CKCI_K_FN void ckci_k_add_residual(const ckci_gpu_target &o, float (&x)[N], int3
     ckci_k_add_numbers(o, gate, d, x);
 }
 
-/* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that row) that go to memory at
-   `to`. SHORT: they are not aligned together, lie o.t.stride[2] apart, or the line ends before: `left` of
+/* Numbers from the first of a short line to its i-th: they lie o.t.stride[2] apart, but those of planes where
+   `rows` says, positions of which some lie in another image. */
+CKCI_K_FN int64_t ckci_k_short_at(const ckci_gpu_target &o, const int64_t *rows, int i)
+{
+    return rows && o.across == CKCI_ACROSS_PLANES ? rows[i] - rows[0] : i * o.t.stride[2];
+}
+
+/* What D tensor t of o has for N sums of channels `channel`, ... (o.across: of that one) that go to memory at
+   `to`. SHORT: they are not aligned together, lie as ckci_k_short_at says, or the line ends before: `left` of
    them exist. */
 template <int N, bool SHORT, class R>
 CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra &t, const unsigned char *to,
-                                 int64_t channel, int32_t left, R (&d)[N])
+                                 int64_t channel, int32_t left, R (&d)[N], const int64_t *rows = nullptr)
 {
     const bool output = t.line == CKCI_LINE_OUTPUT;
     const int64_t at = output ? (to - o.t.p) / ckci_k_size(o.t.dtype) : channel;
     if constexpr (SHORT) {
         const int64_t size = ckci_k_size(t.dtype);
-        const int64_t step = output ? o.t.stride[2] * size : o.across ? 0 : t.stride[2] * size;
+        const int64_t step = o.across ? 0 : t.stride[2] * size;
         const int64_t first = output ? at * size : at * size * t.stride[o.across ? 5 : 2];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < N; i++) {
             d[i] = 0;
             if (i < left) {
-                ckci_k_load_number(t.dtype, t.p + first + i * step, d[i]);
+                const int64_t more = output ? ckci_k_short_at(o, rows, i) * size : i * step;
+                ckci_k_load_number(t.dtype, t.p + first + more, d[i]);
             }
         }
     } else if (output) {
@@ -427,7 +457,7 @@ CKCI_K_FN void ckci_k_load_extra(const ckci_gpu_target &o, const ckci_gpu_extra 
    whose constants take scalar registers; FACTORS: D tensors may multiply; SLOPED: that form, too. */
 template <int N, bool CURVED = true, bool FACTORS = true, bool SHORT = false, bool SLOPED = false, class R>
 CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const unsigned char *to,
-                               int64_t channel, int32_t left = N)
+                               int64_t channel, int32_t left = N, const int64_t *rows = nullptr)
 {
     const ckci_gpu_target &o = ckci_k_late(target);
     const R alpha = ckci_k_closed<R>(o).alpha;
@@ -446,7 +476,7 @@ CKCI_K_FN void ckci_k_epilogue(const ckci_gpu_target &target, R (&x)[N], const u
     CKCI_K_UNROLL(1)
     for (int j = 0; j < o.adds; j++) {
         R d[N];
-        ckci_k_load_extra<N, SHORT>(o, o.d[j], to, channel, left, d);
+        ckci_k_load_extra<N, SHORT>(o, o.d[j], to, channel, left, d, rows);
         if (SLOPED && o.form == CKCI_FORM_SLOPED) {
             ckci_k_bend<ckci_k_line_ops<R>::OPS>(o.t.op, x, d);
             continue;
@@ -483,10 +513,10 @@ template <class T, class R> CKCI_K_FN void ckci_k_take_line(const T *v, R (&x)[8
 }
 
 /* Eight sums v, in LDS, to memory at `to`, in any form but SINGLE (SLOPED: that one, too). SHORT: `left` of
-   them, one by one. */
+   them, one by one; rows: see ckci_k_short_at. */
 template <bool SHORT = false, bool SLOPED = false, class T>
 CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned char *to, int64_t channel,
-                                 int32_t left = 8)
+                                 int32_t left = 8, const int64_t *rows = nullptr)
 {
     const ckci_gpu_target &o = ckci_k_late(target);
     if (!SHORT && o.form == CKCI_FORM_STORE) {
@@ -496,7 +526,7 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     if (!SHORT || o.form != CKCI_FORM_STORE) {
         typename ckci_k_real<T>::type x[8];
         ckci_k_take_line(v, x);
-        ckci_k_epilogue<8, true, true, SHORT, SLOPED>(o, x, to, channel, left);
+        ckci_k_epilogue<8, true, true, SHORT, SLOPED>(o, x, to, channel, left, rows);
         alignas(16) T y[8];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < 8; i++) {
@@ -515,7 +545,7 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
     }
     CKCI_K_UNROLL(1)
     for (int i = 0; SHORT && i < 8 && i < left; i++) {
-        ckci_k_put_at<T>(o, to + i * o.t.stride[2] * ckci_k_size(o.t.dtype), v[i]);
+        ckci_k_put_at<T>(o, to + ckci_k_short_at(o, rows, i) * ckci_k_size(o.t.dtype), v[i]);
     }
 }
 

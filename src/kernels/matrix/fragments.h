@@ -8,6 +8,15 @@
 #pragma once
 #include "kernels/chunks.h"
 
+/* In which order finish() hands sums on: eights of columns, single ones of rows, eights of rows (planes). */
+enum { CKCI_K_FINISH_LINES, CKCI_K_FINISH_ROWS, CKCI_K_FINISH_PLANES };
+/* sm_90a: two more pointers are more than the registers of three blocks, and it has tiles of the TMA. */
+#if defined(CKCI_K_WGMMA) && !defined(CKCI_SIMULATOR)
+enum { CKCI_K_FINISHES_PLANES = 0 };
+#else
+enum { CKCI_K_FINISHES_PLANES = 1 };
+#endif
+
 /* A block's tile: U's fragments in TM x TN per wave, waves in WM x WN. Both operands lie in one tile, rows of
    the first, then of the second; ACROSS (1: both, 2: the second): in slabs of 64 rows, whose rows in LDS are
    places of the reduction. */
@@ -33,12 +42,22 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
                 : COLUMNS % 32 == 0 ? 32
                                     : 16,
         PITCH = STRIP + 4,
+        /* Of planes: rows of a strip, columns of as many sums, and from column to column. 32 rows of f16 fill
+           lines of AMD's. */
+        SHIFT = U::ASYNC || (U::WAVE == 32 && (U::SIZE == 8 || U::SIZE == 4)),
+        BELOW = !SHIFT && U::M == 16 && STRIP == 32 && TM % 2 == 0,
+        DOWN = BELOW ? 32 : +U::M,
+        ALONG = U::M * STRIP / DOWN,
+        PLANE_PITCH = U::ASYNC || ALONG <= DOWN ? DOWN + 4 : +DOWN,
+        PLANES = U::SIZE != 8 && CKCI_K_FINISHES_PLANES,
         STRIPS = WAVES * U::M * PITCH * (int)sizeof(typename U::number),
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS,
         DENSE = WAVES * U::M * STRIP * (int)sizeof(typename U::number), /* finish<4> */
         DENSE_BYTES = STAGES * TILE > DENSE ? STAGES *TILE : DENSE
     };
     static_assert(TM >= 1 && TN >= 1 && STRIP % U::N == 0, "a wave owns at least one fragment");
+    static_assert(!PLANES || WAVES * ALONG * PLANE_PITCH * (int)sizeof(typename U::number) <= BYTES,
+                  "strips of planes have room where others have");
 };
 
 /* The tile loop. ASYNC: the block's copies into LDS are two steps ahead, one barrier for each step. Else a
@@ -51,6 +70,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         BYTES = G::BYTES,
         THREADS = G::THREADS,
         SIXTEEN = 0,
+        PLANES = G::PLANES,
         SUMS_WIDE = U::ASYNC ? 8 : 4,
         SUMS_BYTES = U::ASYNC ? G::BYTES : G::DENSE_BYTES, /* of bwd_weight: finish<SUMS_WIDE> */
         SIZE = U::SIZE
@@ -306,49 +326,74 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     }
 
     /* Sums through LDS, a strip of M rows for each wave at a time, so that neighbouring threads write
-       neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or WIDE. The code of out
-       stands once, but where no registers are to spare for a loop that keeps all sums. In that loop sums move
-       up a strip (SHIFT) where the compiler would otherwise index them, in memory or by long tests. */
-    template <int WIDE, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
+       neighbouring outputs. out(row, column, v, count): sums of `count` columns, 1 or WIDE, or of eight rows:
+       then columns lie in LDS as rows do otherwise, of DOWN sums, and are read the same way. (RDNA's and
+       NVIDIA's lanes write them to all banks once; of CDNA's, which have neighbouring rows, eight meet in
+       one, where two must: 16 bytes at a time they would not, but for that compilers move all sums.)
+       The code of out stands once, but where no registers are to spare for a loop that keeps all sums. In
+       that loop sums move up a strip (SHIFT) where the compiler would otherwise index them, in memory or by
+       long tests. */
+    template <int WIDE, int MAY_PLANES = 0, class Out>
+    CKCI_K_MEMBER void finish(unsigned char *tiles, int32_t order, Out out)
     {
         enum {
-            ACROSS_STRIPS = G::TN * U::N / G::STRIP,
-            STRIPS = G::TM * ACROSS_STRIPS,
-            SHIFT = U::ASYNC || (U::WAVE == 32 && (SIZE == 8 || SIZE == 4)),
-            SPREAD = SIZE == 8 && !SHIFT,
+            PER = G::STRIP / U::N,
+            EACH = G::TN / PER, /* strips side by side */
+            STRIPS = G::TM * EACH,
+            SPREAD = SIZE == 8 && !G::SHIFT,
             PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH, /* so that reads do not meet in the banks */
-            APART = U::DIRECT && WIDE == 8 && G::STRIP == 32
+            APART = U::DIRECT && WIDE == 8 && G::STRIP == 32,
+            BELOW = MAY_PLANES && G::BELOW,
+            TURNED = MAY_PLANES && !BELOW && !G::SHIFT, /* strips may be */
+            PLANES_EACH = G::TN * U::N / G::ALONG
         };
+        const bool rows_fast = order == CKCI_K_FINISH_ROWS;
+        const bool planes = MAY_PLANES && order == CKCI_K_FINISH_PLANES;
+        const int pitch = planes ? +G::PLANE_PITCH : +PITCH, line = (planes ? +G::DOWN : +G::STRIP) / WIDE;
         int wave = (int)threadIdx.x / U::WAVE, lane = (int)threadIdx.x % U::WAVE;
-        number *strip = (number *)tiles + wave * U::M * PITCH;
+        number *strip = (number *)tiles + wave * (planes ? G::ALONG * G::PLANE_PITCH : U::M * PITCH);
         int row0 = wave / G::WN * G::ROWS, column0 = wave % G::WN * G::COLUMNS;
-        /* APART, CDNA 4: the row of four lanes among 16; the sixteen that read together meet in no bank */
+        /* APART, CDNA 4: the line of four lanes among 16; the sixteen that read together meet in no bank */
         const int four = lane / 4, apart = (four >> 2 & 1) | ((four ^ four >> 1 ^ four >> 2) & 1) << 1 |
                                            (four >> 3) << 2 | (four >> 1 & 1) << 3;
         CKCI_K_UNROLL(SPREAD ? 64 : 1)
         for (int n = 0; n < STRIPS; n++) {
             ckci_k_lds_barrier();
+            const int down = TURNED ? ckci_k_uniform_again(planes ? 1 : +PITCH) : +PITCH;
+            const int along = TURNED && planes ? +G::PLANE_PITCH : 1;
             if constexpr (SPREAD) {
-                put_strip<PITCH>(strip, n);
-            } else if constexpr (SHIFT) {
-                put_strip<PITCH>(strip, 0);
+                put<0>(strip, n, down, along);
+            } else if constexpr (G::SHIFT) {
+                if (planes) {
+                    put<0>(strip, 0, 1, G::PLANE_PITCH);
+                } else {
+                    put<0>(strip, 0, PITCH, 1);
+                }
                 shift_strips();
+            } else if (BELOW && planes) {
+                CKCI_K_UNROLL(16)
+                for (int k = 0; k < STRIPS; k++) {
+                    if (k == n) {
+                        put<BELOW>(strip, k, 1, G::PLANE_PITCH);
+                    }
+                }
             } else {
                 CKCI_K_UNROLL(16)
                 for (int k = 0; k < STRIPS; k++) {
                     if (k == n) {
-                        put_strip<PITCH>(strip, k);
+                        put<0>(strip, k, down, along);
                     }
                 }
             }
             ckci_k_lds_barrier();
-            int row = row0 + n / ACROSS_STRIPS * U::M, column = column0 + n % ACROSS_STRIPS * G::STRIP;
+            int row = row0 + (planes ? n / PLANES_EACH * G::DOWN : n / EACH * U::M);
+            int column = column0 + (planes ? n % PLANES_EACH * G::ALONG : n % EACH * G::STRIP);
             int count = rows_fast ? 1 : WIDE;
             CKCI_K_UNROLL(1)
             for (int e = lane; e < U::M * G::STRIP / count; e += U::WAVE) {
-                int r = rows_fast ? e % U::M : APART ? apart + (e - lane) / 4 : e / (G::STRIP / WIDE);
-                int c = rows_fast ? e / U::M : e % (G::STRIP / WIDE) * WIDE;
-                out(row + r, column + c, strip + r * PITCH + c, count);
+                int r = rows_fast ? e % U::M : APART ? apart + (e - lane) / 4 : e / line;
+                int c = rows_fast ? e / U::M : e % line * WIDE;
+                out(row + (planes ? c : r), column + (planes ? r : c), strip + r * pitch + c, count);
             }
         }
     }
@@ -363,14 +408,20 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         }
     }
 
-    template <int PITCH> CKCI_K_MEMBER void put_strip(number *strip, int n) const
+    /* Strip n to LDS, where rows are `down` numbers apart, columns `along`: of fragments side by side, or, as
+       many, BELOW each other. */
+    template <int BELOW> CKCI_K_MEMBER void put(number *strip, int n, int down, int along) const
     {
         enum { PER = G::STRIP / U::N, EACH = G::TN / PER };
+        strip += U::row(0) * down + U::column(0) * along;
         CKCI_K_UNROLL(8)
         for (int s = 0; s < PER; s++) {
+            const int i = BELOW ? n / G::TN * PER + s : n / EACH, j = BELOW ? n % G::TN : n % EACH * PER + s;
+            const int row = BELOW ? s * U::M : 0, column = BELOW ? 0 : s * U::N;
             CKCI_K_UNROLL(16)
             for (int e = 0; e < U::SUMS; e++) {
-                strip[U::row(e) * PITCH + s * U::N + U::column(e)] = sum[n / EACH][n % EACH * PER + s].v[e];
+                const int r = row + U::row(e) - U::row(0), c = column + U::column(e) - U::column(0);
+                strip[r * down + c * along] = sum[i][j].v[e];
             }
         }
     }

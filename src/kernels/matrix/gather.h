@@ -599,9 +599,12 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
     int32_t part;
     const int32_t tile = ckci_k_tile_of(p, work, part);
     ckci_k_block b = ckci_k_block_of(p, tile, BM, BN);
+    enum { RUNS = F::PLANES && CKCI_K_MAYBE_AMD };
+    typedef typename F::number number;
     const ckci_tensor &t = p.o.t;
     const bool parts = p.split > 1;
-    const bool lines = parts || ((p.o_vec || t.stride[2] == 1) && p.o.form != CKCI_FORM_SINGLE);
+    const bool planes = F::PLANES && p.o.across == CKCI_ACROSS_PLANES;
+    const bool lines = parts || planes || ((p.o_vec || t.stride[2] == 1) && p.o.form != CKCI_FORM_SINGLE);
     int64_t *at = m.outputs;
     if (parts) {
         for (int r = (int)threadIdx.x; r < BM; r += F::THREADS) {
@@ -620,7 +623,8 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
     }
     if constexpr (F::SUMS_WIDE == 4) { /* so that a wave's stores fill lines */
         if (parts) {
-            f.template finish<4>(m.tiles, false, [&](int row, int column, typename F::number *v, int) {
+            const int32_t order = CKCI_K_FINISH_LINES;
+            f.template finish<4>(m.tiles, order, [&](int row, int column, typename F::number *v, int) {
                 column += b.column;
                 if (at[row] >= 0 && column < p.columns) {
                     unsigned char *to = ckci_k_global(p.o.partial) + (at[row] + column) * 4;
@@ -630,35 +634,41 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
             return;
         }
     }
-    f.template finish<8>(m.tiles, !lines && t.stride[5] < t.stride[2],
-                         [&](int row, int column, typename F::number *v, int count) {
-                             column += b.column;
-                             if (lines) {
-                                 if (at[row] < 0 || column >= p.columns) {
-                                     return;
-                                 }
-                                 if (parts) {
-                                     ckci_k_store8(CKCONV_F32, p.o.partial + (at[row] + column) * 4, v);
-                                     return;
-                                 }
-                                 unsigned char *to = t.p + (at[row] + column) * ckci_k_size(t.dtype);
-                                 const int64_t channel = p.o.across ? (int64_t)b.row + row
-                                                                    : (int64_t)b.group * p.columns + column;
-                                 if (p.o_vec) {
-                                     ckci_k_write_line(p.o, v, to, channel);
-                                 } else {
-                                     ckci_k_write_line<true>(p.o, v, to, channel, p.columns - column);
-                                 }
-                                 return;
-                             }
-                             ckci_k_place q = ckci_k_row(b.axis, b.row + row);
-                             if (q.n < p.n && column < p.columns) {
-                                 ckci_k_write8(p, v, count, b.group, q.n, column, p.columns,
-                                               b.axis[0].write0 + q.z * p.dim[0].write_step,
-                                               b.axis[1].write0 + q.y * p.dim[1].write_step,
-                                               b.axis[2].write0 + q.x * p.dim[2].write_step);
-                             }
-                         });
+    const int32_t order = planes                                ? CKCI_K_FINISH_PLANES
+                          : !lines && t.stride[5] < t.stride[2] ? CKCI_K_FINISH_ROWS
+                                                                : CKCI_K_FINISH_LINES;
+    f.template finish<8, F::PLANES>(m.tiles, order, [&](int row, int column, number *v, int count) {
+        column += b.column;
+        if (lines) {
+            if (at[row] < 0 || column >= p.columns) {
+                return;
+            }
+            if (parts) {
+                ckci_k_store8(CKCONV_F32, p.o.partial + (at[row] + column) * 4, v);
+                return;
+            }
+            unsigned char *to = t.p + (at[row] + column * (planes ? t.stride[2] : 1)) * ckci_k_size(t.dtype);
+            const bool across = p.o.across && !planes;
+            const int64_t channel = across ? (int64_t)b.row + row : (int64_t)b.group * p.columns + column;
+            bool whole = p.o_vec != 0; /* planes of AMD's: are they in one image? */
+            if constexpr (RUNS) {
+                whole = whole || (planes && at[row + 7] == at[row] + 7);
+            }
+            if (whole) {
+                ckci_k_write_line(p.o, v, to, channel);
+            } else {
+                const int32_t left = RUNS && planes ? p.rows - b.row - row : p.columns - column;
+                ckci_k_write_line<true>(p.o, v, to, channel, left, RUNS ? at + row : nullptr);
+            }
+            return;
+        }
+        ckci_k_place q = ckci_k_row(b.axis, b.row + row);
+        if (q.n < p.n && column < p.columns) {
+            ckci_k_write8(
+                p, v, count, b.group, q.n, column, p.columns, b.axis[0].write0 + q.z * p.dim[0].write_step,
+                b.axis[1].write0 + q.y * p.dim[1].write_step, b.axis[2].write0 + q.x * p.dim[2].write_step);
+        }
+    });
 }
 
 template <class F, class Loader, int BM, int BN, class L>

@@ -157,7 +157,14 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         STRIPS = BM * PITCH * 4,
         BYTES = STAGES * TILE > STRIPS ? STAGES *TILE : STRIPS
     };
-    enum { THREADS = 256, SIXTEEN = 1, SUMS_WIDE = 8, SIZE = CKCI_K_HALF, FACTORS = CKCI_GROUP_FACTORS(BN) };
+    enum {
+        THREADS = 256,
+        SIXTEEN = 1,
+        PLANES = 0, /* finish() has no order for them */
+        SUMS_WIDE = 8,
+        SIZE = CKCI_K_HALF,
+        FACTORS = CKCI_GROUP_FACTORS(BN)
+    };
     typedef float number;
     static_assert(DOWN == 1 || DOWN == 2, "two groups of four waves");
     float sum[N / 2];
@@ -557,8 +564,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     }
 
     /* Sums through LDS, all at once; see ckci_k_fragments::finish. */
-    template <int, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, bool rows_fast, Out out)
+    template <int, int = 0, class Out> CKCI_K_MEMBER void finish(unsigned char *tiles, int32_t order, Out out)
     {
+        const bool rows_fast = order == CKCI_K_FINISH_ROWS;
         int thread = (int)threadIdx.x, lane = thread % 32, group = thread / 128;
         int row0 = (DOWN == 2 ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
         int column0 = (DOWN == 2 ? 0 : group * N) + lane % 4 * 2;

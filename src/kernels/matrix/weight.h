@@ -840,7 +840,8 @@ CKCI_K_FN void ckci_k_matrix_weight_finish(const ckci_gpu_conv &p, int32_t work,
             return;
         }
     }
-    f.template finish<F::SUMS_WIDE>(m.tiles, false, [&](int row, int column, number *v, int count) {
+    const int32_t order = CKCI_K_FINISH_LINES;
+    f.template finish<F::SUMS_WIDE>(m.tiles, order, [&](int row, int column, number *v, int count) {
         row += row0;
         column += column0;
         if (row >= p.rows || column >= p.columns) {
