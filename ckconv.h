@@ -18996,7 +18996,35 @@ CKCI_FN int ckci_aligned_planes(const ckci_tensor *t, int64_t plane)
     return fits;
 }
 
-/* Channels first: do tiles of fragments write planes, eight rows of a column at a time? (Not on sm_90, whose
+/* What groups of waves store as lines (finish16 in kernels/matrix/groups.h): f16 or bf16 and epilogues of
+   a number or two for each channel, a residual of halves, and two bounds. */
+CKCI_FN int ckci_group_lines(const ckci_matrix *m, const ckci_gpu_target *o)
+{
+    int outputs = 0, good = ckci_size(o->t.dtype) == 2 && o->t.dtype != 0 &&
+                            (o->form == CKCI_FORM_STORE ||
+                             (o->form == CKCI_FORM_LINEAR && !o->scale && !o->shift &&
+                              (!ckci_multiplies(o) || (CKCI_GROUP_FACTORS(m->tile->columns) &&
+                                                       o->residual == CKCI_RESIDUAL_FACTORS))));
+    for (int32_t j = 0; j < o->adds; j++) {
+        outputs += o->d[j].line == CKCI_LINE_OUTPUT;
+        good = good && (o->d[j].line == CKCI_LINE_CHANNELS || o->d[j].dtype != CKCONV_F32);
+    }
+    return good && outputs < 2;
+}
+
+/* Do all offsets of a tile's rows from its first image fit 31 bits? */
+CKCI_FN int ckci_matrix_near_rows(const ckci_matrix *m, const ckci_tensor *t)
+{
+    int64_t space = 1, reach = 0;
+    for (int i = 3; i < 6; i++) {
+        space = ckci_saturating_mul(space, ckci_max(t->len[i], 1));
+        reach = ckci_saturating_add(reach, ckci_saturating_mul(t->len[i], t->stride[i]));
+    }
+    return ckci_saturating_add(reach, ckci_saturating_mul(m->tile->rows / space + 2, t->stride[1])) <=
+           INT32_MAX;
+}
+
+/* Channels first: do tiles write planes, eight rows of a column at a time? (Not fragments on sm_90, whose
    kernels have no registers for that.) Rows are positions of one image after the other; those of bwd_data
    with strides are not neighbours. NVIDIA stores 16 bytes that are aligned, AMD at any number but of i8.
    Eights that lie in two images are stored number by number: a fifth at most where planes are no eights. */
@@ -19013,9 +19041,10 @@ CKCI_FN int ckci_matrix_planes(const ckconv_device *device, const ckci_matrix *m
     ckci_gpu_target o;
     ckci_set_target(c, &o);
     const int fits = amd && type != CKCONV_I8 ? plane % 8 == 0 || plane >= 32 : ckci_aligned_planes(t, plane);
-    return plane > 0 && fits && known && !strides && !m->images && m->tile->form != CKCI_TILE_TMA &&
-           m->tile->form != CKCI_TILE_DOUBLE && ckci_matrix_unit(device) != CKCI_UNIT_WGMMA &&
-           o.form != CKCI_FORM_SINGLE;
+    const int good = plane > 0 && fits && known && !strides && !m->images && m->tile->form != CKCI_TILE_TMA &&
+                     m->tile->form != CKCI_TILE_DOUBLE && o.form != CKCI_FORM_SINGLE;
+    return good && (ckci_matrix_unit(device) != CKCI_UNIT_WGMMA ||
+                    (ckci_matrix_grouped(device, m) && ckci_group_lines(m, &o) && ckci_matrix_near_rows(m, t)));
 }
 
 /* A line of them has one channel: so have D tensors with a number for each. */
@@ -19401,8 +19430,8 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     } else if (ckci_matrix_groups(device, m)) { /* the same; waves that multiply alone (57 layers) */
         first = (ckci_matrix_grouped(device, m) ? 1000 : 3500) * rates.round;
     }
-    if (!amd && m->planes) { /* sectors are filled, not lines: for want of measurements */
-        once += size * .05 * rates.bytes;
+    if (!amd && m->planes) { /* of fragments sectors are filled, not lines: for want of measurements */
+        once += ckci_matrix_grouped(device, m) ? 0 : size * .05 * rates.bytes;
     } else if (!amd && op != CKCONV_BWD_WEIGHT && !m->l.a.conv.o_vec) { /* by numbers (H200, K 21, 255) */
         once += size * .5 * rates.bytes;
     }
@@ -19469,16 +19498,11 @@ CKCI_FN void ckci_matrix_order(const ckconv_device *device, ckci_matrix *m)
 CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 {
     ckci_gpu_conv *k = &m->l.a.conv;
-    int64_t side = ckci_matrix_side(device, m) * device->compute_units, space = 1, reach = 0;
-    for (int i = 3; i < 6; i++) {
-        space = ckci_saturating_mul(space, ckci_max(k->o.t.len[i], 1));
-        reach = ckci_saturating_add(reach, ckci_saturating_mul(k->o.t.len[i], k->o.t.stride[i]));
-    }
-    reach = ckci_saturating_add(reach, ckci_saturating_mul(m->tile->rows / space + 2, k->o.t.stride[1]));
+    const int64_t side = ckci_matrix_side(device, m) * device->compute_units;
     k->work = k->workers = (int32_t)m->l.grid;
     ckci_matrix_order(device, m);
     if (ckci_matrix_grouped(device, m) && side > 0) {
-        k->o_vec = k->o_vec && reach <= INT32_MAX;
+        k->o_vec = k->o_vec && ckci_matrix_near_rows(m, &k->o.t);
         m->l.grid = ckci_min(m->l.grid, side);
         k->workers = (int32_t)m->l.grid;
     }

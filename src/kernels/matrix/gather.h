@@ -744,7 +744,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
             const int32_t bytes = ckci_k_reduction(p, axis) * F::SIZE;
             t.a = p.a.p + F::SIZE * (b.group * p.a.stride[0] + start.n * p.a.stride[1]);
             t.b = p.b.p + F::SIZE * (b.group * p.b.stride[0] + b.column * p.b_column);
-            t.out = p.o.t.p + 2 * (b.group * s[0] + start.n * s[1] + b.column);
+            t.out = p.o.t.p + 2 * (b.group * s[0] + start.n * s[1] + b.column * s[2]);
             t.column = b.column;
             t.taps = count;
             t.first = 0;

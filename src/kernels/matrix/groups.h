@@ -294,7 +294,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         const bool factors = o.d[0].how == CKCI_EXTRA_MULTIPLY;
         bool good = o.form == CKCI_FORM_STORE ||
                     (o.form == CKCI_FORM_LINEAR && !o.scale && !o.shift &&
-                     (!factors || (FACTORS && o.residual == CKCI_RESIDUAL_FACTORS && !o.across)));
+                     (!factors || (FACTORS && o.residual == CKCI_RESIDUAL_FACTORS &&
+                                   o.across != CKCI_ACROSS_ROWS)));
         int32_t outputs = 0;
         for (int32_t j = 0; j < o.adds; j++) {
             outputs += o.d[j].line == CKCI_LINE_OUTPUT;
@@ -306,11 +307,12 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
     /* Do D tensors add a number to each row? */
     static CKCI_K_MEMBER bool rows_add(const ckci_gpu_target &o)
     {
-        return o.across && o.adds > 0;
+        return o.across == CKCI_ACROSS_ROWS && o.adds > 0;
     }
 
     /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
-       out + 2 * places[row] (-1: none), of which `columns` columns exist. A group's 64 columns lie in a tile
+       out + 2 * places[row] (-1: none), of which `columns` columns exist; of planes not transposed, and eight
+       rows, which are neighbours there, to their place in a column's plane. A group's 64 columns lie in a tile
        whose products are done: those before `full`, the two last ones where there are four or more. A D
        tensor that lies as the output comes through the same tile the opposite way; of the others the sum for
        each column, or row, is in `shift`, what columns' sums are multiplied with in `factor`. */
@@ -319,14 +321,14 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                                 int32_t columns, unsigned char *out)
     {
         const int thread = (int)threadIdx.x % 128, lane = thread % 32, group = (int)threadIdx.x / 128;
-        const int column = thread / 32 * 2 + lane / 8 % 2, row = lane / 16 * 8 + lane % 8; /* in eights; */
-        int32_t at = full - (FLYING ? 1 + group : 1) * TILE;
-        at = (at < 0 ? at + STAGES * TILE : at) + (FLYING ? 0 : group * N * 128);
-        unsigned char *to = tiles + at + row * 128 + (column ^ (lane & 7)) * 16;
+        const bool planes = o.across == CKCI_ACROSS_PLANES;
+        const int32_t room = full - (FLYING ? 1 + group : 1) * TILE;
+        const int32_t at = (room < 0 ? room + STAGES * TILE : room) + (FLYING ? 0 : group * N * 128);
         const int r0 = thread / 8, c = thread % 8, from = DOWN == 2 ? group * 64 : 0;
-        const bool good = from + c * 8 < columns;
-        places += (DOWN == 2 ? 0 : group * N) + r0;
-        out += 2 * (from + c * 8);
+        const int32_t left = columns - from - (planes ? r0 : c * 8);
+        const int64_t step = planes ? o.t.stride[2] : 0; /* from column to column */
+        places += (DOWN == 2 ? 0 : group * N) + (planes ? c * 8 : r0);
+        out += CKCI_K_HALF * (planes ? (from + r0) * step : (int64_t)(from + c * 8));
         unsigned char *own = tiles + at + r0 * 128 + (c ^ (r0 & 7)) * 16; /* and 16 rows down from each */
         __syncthreads();
         const ckci_gpu_extra *d = nullptr;
@@ -338,8 +340,9 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
             ckci_k_meet<128>(1 + group); /* nobody reads what was there before */
             CKCI_K_UNROLL(8)
             for (int r = 0; r < N; r += 16) {
-                ckci_k_copy_from(own + r * 128, beside + 2 * (int64_t)places[r],
-                                 good && places[r] >= 0 ? 16 : 0);
+                const int32_t place = places[planes ? r / 64 * 64 : r];
+                ckci_k_copy_from(own + r * 128, beside + CKCI_K_HALF * (place + r % 64 * step),
+                                 place >= 0 && left > (planes ? r % 64 : 0) ? 16 : 0);
             }
             ckci_k_copies_end();
             ckci_k_copies_wait<0>();
@@ -348,23 +351,36 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         const int own_column = from + thread / 32 * 16 + lane / 4;
         shift += rows_add(o) ? (DOWN == 2 ? 0 : group * N) + lane % 4 * 2 : own_column;
         factor += own_column;
+        unsigned char *to = tiles + at;
         if (o.form == CKCI_FORM_STORE) {
-            blocks<0>(o, shift, factor, 0, to);
+            blocks<0>(o, shift, factor, 0, to, planes);
         } else if (!d) {
-            blocks<1>(o, shift, factor, 0, to);
+            blocks<1>(o, shift, factor, 0, to, planes);
         } else if (d->how < CKCI_EXTRA_MASK) {
-            blocks<2>(o, shift, factor, d->dtype, to);
+            blocks<2>(o, shift, factor, d->dtype, to, planes);
         } else {
-            blocks<3>(o, shift, factor, d->dtype, to, d->how);
+            blocks<3>(o, shift, factor, d->dtype, to, planes, d->how);
         }
         ckci_k_meet<128>(1 + group);
         CKCI_K_UNROLL(8)
         for (int r = 0; r < N; r += 16) {
             const ckci_k_uint4 v = *(const ckci_k_uint4 *)(own + r * 128);
-            if (good && places[r] >= 0) {
-                *(ckci_k_uint4 *)(out + 2 * (int64_t)places[r]) = v;
+            const int32_t place = places[planes ? r / 64 * 64 : r];
+            if (place >= 0 && left > (planes ? r % 64 : 0)) {
+                *(ckci_k_uint4 *)(out + CKCI_K_HALF * (place + r % 64 * step)) = v;
             }
         }
+    }
+
+    /* Where this lane's eights of rows j * 8 on (two of each of the wave's columns) lie behind a group's room
+       in LDS: a row of 64 columns each, or, of planes, 64 columns of 64 rows after the other. */
+    static CKCI_K_MEMBER int32_t spot_of(bool planes, int j)
+    {
+        const int32_t lane = (int32_t)threadIdx.x % 32, wave = (int32_t)threadIdx.x % 128 / 32;
+        const int32_t half = lane / 8 % 2, eight = lane / 16;
+        return planes ? j / 8 * CKCI_TMA_BOX_BYTES + (wave * 16 + half * 8 + lane % 8) * 128 +
+                            ((j % 8 + eight) ^ lane % 8) * 16
+                      : (j * 8 + eight * 8 + lane % 8) * 128 + ((wave * 2 + half) ^ lane % 8) * 16;
     }
 
     /* Rounds all sums. FORM: 0: as they are, 1: factor * sum + shift, between low and high, 2: and with what
@@ -372,7 +388,8 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
        computed: there are no registers for all that come of them. */
     template <int FORM>
     CKCI_K_MEMBER void blocks(const ckci_gpu_target &o, const float *shift, const float *factor,
-                              int32_t d_type, unsigned char *to, int32_t how = CKCI_EXTRA_ADD)
+                              int32_t d_type, unsigned char *to, bool planes,
+                              int32_t how = CKCI_EXTRA_ADD)
     {
         const int32_t dtype = o.t.dtype;
         const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
@@ -391,7 +408,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         for (int j = 0; j < N / 8; j += 2) {
             uint32_t two[4];
             if constexpr (FORM >= 2) {
-                ckci_k_get_blocks(to + j * 1024, two, true);
+                ckci_k_get_blocks(to + spot_of(planes, j), two, !planes);
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < 4; i++) {
@@ -416,7 +433,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                 }
                 two[i] = ckci_k_two(dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
             }
-            ckci_k_put_blocks(to + j * 1024, two, true);
+            ckci_k_put_blocks(to + spot_of(planes, j), two, !planes);
         }
     }
 
