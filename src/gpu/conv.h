@@ -27,7 +27,19 @@ CKCI_FN double ckci_part_ns(const ckconv_plan *part)
 CKCI_FN ckconv_status ckci_list_part(const ckconv_plan *part, const ckci_conv *p, unsigned char *ws,
                                      const ckci_emitter *e, ckconv_error *err);
 
-/* What a plan keeps of the one part that it has beside `bytes` of its workspace, and that part's launches. */
+/* Both, when a plan runs: `limit` bytes from ws on. */
+CKCI_FN ckconv_status ckci_emit_part(const ckconv_device *device, const ckci_conv *p, int64_t limit,
+                                     unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
+{
+    ckconv_plan part;
+    double cost;
+    CKCI_TRY(ckci_plan_part(p, device, limit, 0, &part, &cost, err));
+    part.workspace_bytes += part.workspace_bytes > 0 ? CKCI_ALIGN : 0; /* as a whole plan has it */
+    return ckci_list_part(&part, p, ws, e, err);
+}
+
+/* What a plan keeps of the one part that it has beside `bytes` of its workspace, and that part's launches. A
+   plan that is itself one of several parts keeps nothing (ref's number): the part is planned again. */
 CKCI_FN void ckci_keep_part(ckconv_plan *plan, const ckconv_plan *part, int64_t bytes)
 {
     plan->grid[0] = part->grid[0];
@@ -42,21 +54,13 @@ CKCI_FN ckconv_status ckci_list_kept(const ckconv_plan *plan, const ckci_conv *p
                                      unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
 {
     ckconv_plan part = *plan;
+    if (plan->tune[CKCI_TUNE_PART] == 0) {
+        return ckci_emit_part(&plan->device, p, ckci_run_limit(plan) - bytes, ws ? ws + bytes : NULL, e, err);
+    }
     part.instance = (int32_t)plan->tune[CKCI_TUNE_PART];
     part.split_k = (int32_t)plan->tune[CKCI_TUNE_PARTS];
     part.workspace_bytes -= bytes;
     return ckci_list_part(&part, p, ws ? ws + bytes : NULL, e, err);
-}
-
-/* Both, when a plan runs: `limit` bytes from ws on. */
-CKCI_FN ckconv_status ckci_emit_part(const ckconv_device *device, const ckci_conv *p, int64_t limit,
-                                     unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
-{
-    ckconv_plan part;
-    double cost;
-    CKCI_TRY(ckci_plan_part(p, device, limit, 0, &part, &cost, err));
-    part.workspace_bytes += part.workspace_bytes > 0 ? CKCI_ALIGN : 0; /* as a whole plan has it */
-    return ckci_list_part(&part, p, ws, e, err);
 }
 
 /* The family of a GPU's matrix unit; 0: none. */

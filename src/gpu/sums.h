@@ -137,6 +137,8 @@ CKCI_FN ckconv_status ckci_fit_sums(ckci_fit *f, ckconv_error *err)
     f->plan->grid[0] = one.grid[0];
     f->plan->block[0] = one.block[0];
     f->plan->tune[CKCI_TUNE_APART] = one.instance;
+    f->plan->tune[CKCI_TUNE_PART] = one.tune[CKCI_TUNE_PART];
+    f->plan->tune[CKCI_TUNE_PARTS] = one.tune[CKCI_TUNE_PARTS];
     f->plan->split_k = one.split_k;
     f->plan->workspace_bytes = s.bytes + one.workspace_bytes;
     return CKCONV_OK;
