@@ -19434,8 +19434,8 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     } else if (ckci_matrix_groups(device, m)) { /* the same; waves that multiply alone (57 layers) */
         first = (ckci_matrix_grouped(device, m) ? 1000 : 3500) * rates.round;
     }
-    if (!amd && m->planes) { /* of fragments sectors are filled, not lines: for want of measurements */
-        once += ckci_matrix_grouped(device, m) ? 0 : size * .05 * rates.bytes;
+    if (!amd && m->planes) { /* columns of eight rows, 128 bytes at most (H200, groups of waves) */
+        once += size * .05 * rates.bytes;
     } else if (!amd && op != CKCONV_BWD_WEIGHT && !m->l.a.conv.o_vec) { /* by numbers (H200, K 21, 255) */
         once += size * .5 * rates.bytes;
     }
