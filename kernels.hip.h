@@ -523,12 +523,17 @@ struct alignas(16) ckci_k_uint4 {
 typedef uint32_t ckci_k_piece __attribute__((vector_size(16), may_alias));
 typedef uint32_t ckci_k_loose_piece __attribute__((vector_size(16), may_alias, aligned(2)));
 #endif
+#if defined(__HIP_DEVICE_COMPILE__) /* of memory: where it could be another, 16 bytes are eight loads */
+typedef __attribute__((address_space(1))) ckci_k_loose_piece ckci_k_loose_global;
+#elif !defined(__CUDACC__)
+typedef ckci_k_loose_piece ckci_k_loose_global;
+#endif
 
-/* Of such a piece; NVIDIA has none. */
+/* Of such a piece in memory; NVIDIA has none. */
 CKCI_K_FN ckci_k_uint4 ckci_k_load_loose(const unsigned char *p)
 {
 #if !defined(__CUDACC__)
-    const ckci_k_loose_piece q = *(const ckci_k_loose_piece *)p;
+    const ckci_k_loose_piece q = *(const ckci_k_loose_global *)p;
     return {q[0], q[1], q[2], q[3]};
 #else
     return *(const ckci_k_uint4 *)p;
@@ -539,7 +544,7 @@ CKCI_K_FN void ckci_k_store_loose(unsigned char *p, const ckci_k_uint4 &v)
 {
 #if !defined(__CUDACC__)
     const ckci_k_loose_piece q = {v.x, v.y, v.z, v.w};
-    *(ckci_k_loose_piece *)p = q;
+    *(ckci_k_loose_global *)p = q;
 #else
     *(ckci_k_uint4 *)p = v;
 #endif
@@ -6297,9 +6302,9 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                 ckci_k_store8(CKCONV_F32, p.o.partial + (at[row] + column) * 4, v);
                 return;
             }
-            unsigned char *to = t.p + (at[row] + column * (planes ? t.stride[2] : 1)) * ckci_k_size(t.dtype);
-            const bool across = p.o.across && !planes;
-            const int64_t channel = across ? (int64_t)b.row + row : (int64_t)b.group * p.columns + column;
+            unsigned char *to = t.p + (at[row] + column * t.stride[2]) * ckci_k_size(t.dtype);
+            const int64_t channel =
+                p.o.across == CKCI_ACROSS_ROWS ? (int64_t)b.row + row : (int64_t)b.group * p.columns + column;
             bool whole = p.o_vec != 0; /* planes of AMD's: are they in one image? */
             if constexpr (RUNS) {
                 whole = whole || (planes && at[row + 7] == at[row] + 7);

@@ -1035,7 +1035,7 @@ static void part_sides(void)
   each image (positions in multiples of 8; of channels that fill tiles, that end inside a step of the
   reduction, of more images than a mask of taps has bits); of larger filters weights are turned before or
   after, dwei of more than a MiB; small groups, with outputs of less than a MiB and more; a first layer of 147
-  taps, which become 84.
+  taps, which become 84; planes of which eight positions lie in two images, with and without a residual.
 */
 static const block_case planes[] = {
     {2, 1, 3, 192, 64, {1, 1, 0}, {9, 24, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
@@ -1055,7 +1055,17 @@ static const block_case planes[] = {
     {2, 1, 2, 72, 200, {1, 1, 0}, {6, 18, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
     {2, 1, 3, 264, 72, {1, 1, 0}, {14, 14, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 1, 40, 136, {1, 0, 0}, {100, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    {2, 1, 3, 20, 16, {3, 3, 0}, {7, 9, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {1, 1, 5, 36, 40, {3, 0, 0}, {37, 0, 0}, {1, 0, 0}, {1, 0, 0}, {1, 0, 0}, {1, 0, 0}},
 };
+
+/* A D tensor that lies as what is written, channels first, is added. */
+static void set_residual(ckconv_conv_desc *d, ckconv_op op)
+{
+    (naive_written(op) == NAIVE_IN ? &d->op_in : &d->op_out)->kind = CKCONV_ADD_RELU;
+    d->num_d = 1;
+    d->d[0].layout = CKCONV_NGCHW;
+}
 
 /* A tensor of one group in the order channels, batch, space: images lie beside each other in each channel. */
 static void set_across(ckconv_tensor *t, const ckconv_conv_desc *d, int64_t channels)
@@ -1103,6 +1113,8 @@ static void part_planes(void)
             set_across(&d.out, &d, d.k);
         } else if (op != CKCONV_BWD_WEIGHT && b->filter[0] == 1) {
             set_channel_add(&d, op, i % 5);
+        } else if (op != CKCONV_BWD_WEIGHT && i % 2 == 1 && b->stride[0] == 1) {
+            set_residual(&d, op);
         }
         naive_make(&c, op, &d, 0);
         fill_case(&c, (uint64_t)i + 3900001u);

@@ -647,9 +647,9 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
                 ckci_k_store8(CKCONV_F32, p.o.partial + (at[row] + column) * 4, v);
                 return;
             }
-            unsigned char *to = t.p + (at[row] + column * (planes ? t.stride[2] : 1)) * ckci_k_size(t.dtype);
-            const bool across = p.o.across && !planes;
-            const int64_t channel = across ? (int64_t)b.row + row : (int64_t)b.group * p.columns + column;
+            unsigned char *to = t.p + (at[row] + column * t.stride[2]) * ckci_k_size(t.dtype);
+            const int64_t channel =
+                p.o.across == CKCI_ACROSS_ROWS ? (int64_t)b.row + row : (int64_t)b.group * p.columns + column;
             bool whole = p.o_vec != 0; /* planes of AMD's: are they in one image? */
             if constexpr (RUNS) {
                 whole = whole || (planes && at[row + 7] == at[row] + 7);
