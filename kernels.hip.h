@@ -5329,12 +5329,12 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         return o.across == CKCI_ACROSS_ROWS && o.adds > 0;
     }
 
-    /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
-       out + 2 * places[row] (-1: none), of which `columns` columns exist; of planes not transposed, and eight
-       rows, which are neighbours there, to their place in a column's plane. A group's 64 columns lie in a tile
-       whose products are done: those before `full`, the two last ones where there are four or more. A D
-       tensor that lies as the output comes through the same tile the opposite way; of the others the sum for
-       each column, or row, is in `shift`, what columns' sums are multiplied with in `factor`. */
+    /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at out
+       + 2 * places[row] (-1: none), of which `columns` columns exist; of planes not transposed, and eight
+       rows, which are neighbours there, to their place in a column's plane. A group's 64 columns lie in a
+       tile whose products are done: those before `full`, the two last ones where there are four or more. A
+       D tensor that lies as the output comes through the same tile the opposite way; of the others the sum
+       for each column, or row, is in `shift`, what columns' sums are multiplied with in `factor`. */
     CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, const ckci_gpu_target &o,
                                 const float *shift, const float *factor, const int32_t *places,
                                 int32_t columns, unsigned char *out)
@@ -10759,21 +10759,22 @@ template <class TILES> struct ckci_k_tma_planes {
 
     const ckci_gpu_tma &p;
     int32_t half, wide, box, bytes; /* numbers of a row; bytes of a box, and that the wave sends in a step */
+    ckci_k_corner at;
 
     CKCI_K_MEMBER ckci_k_tma_planes(const ckci_gpu_tma &args, int32_t which_half)
         : p(args), half(which_half), wide(args.box[0].wide), box(TILES::rows(args) * wide * CKCI_K_HALF),
-          bytes((CKCI_TMA_BOX / wide + 1 - half) / 2 * box)
+          bytes((CKCI_TMA_BOX / wide + 1 - half) / 2 * box), at{0, 0, 0, 0, 0, 0, 0, 0}
     {
     }
 
-    CKCI_K_MEMBER ckci_k_corner start(const pieces &s) const
+    CKCI_K_MEMBER void start(const pieces &s)
     {
         const int32_t position = s.from * CKCI_TMA_BOX, image = ckci_k_divide(position, p.by_plane);
-        return {position - image * p.plane, image, s.row * TILES::rows(p), 0, 0, 0, 0, 0};
+        at = {position - image * p.plane, image, s.row * TILES::rows(p), 0, 0, 0, 0, 0};
     }
 
-    /* A step's boxes; `at` goes on to the next one's. */
-    CKCI_K_MEMBER void send(ckci_k_corner &at, unsigned char *to, uint64_t *full) const
+    /* A step's boxes to its stage. */
+    CKCI_K_MEMBER void send(unsigned char *to, uint64_t *full)
     {
         const bool elected = ckci_k_elect();
         if (elected) {
@@ -10970,12 +10971,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* ---- Waves that send. The first boxes are known before barriers have begun. */
-    template <int WHICH, int KIND_OF>
-    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
+    template <int WHICH, class SENDER>
+    static CKCI_K_MEMBER void send_by(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
-        ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
+        SENDER s(p, half);
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         pieces piece(p);
@@ -11003,27 +11004,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* dout as it lies. */
-    static CKCI_K_MEMBER void send_planes(const ckci_gpu_tma &p, lds &m, int32_t half)
+    template <int WHICH, int KIND_OF>
+    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
-        const ckci_k_tma_planes<ckci_k_tma_tiles> planes(p, half);
-        int32_t stage = 0;
-        uint32_t parity = 1;
-        pieces piece(p);
-        __syncthreads();
-        ckci_k_await_last();
-        CKCI_K_UNROLL(1)
-        while (piece.next()) {
-            ckci_k_corner at = planes.start(piece);
-            CKCI_K_UNROLL(1)
-            for (int32_t step = piece.from; step < piece.to; step++) {
-                ckci_k_turns_await(&m.empty[stage], parity);
-                planes.send(at, m.stages + stage * (BM + BN) * 128, &m.full[0][stage]);
-                const bool last = ++stage == stages(p);
-                stage = last ? 0 : stage;
-                parity ^= last;
-            }
-        }
+        send_by<WHICH, ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF>>(p, m, half);
     }
 
     /* A wave has the residual for itself: it waits for those that add it, operands do not. */
@@ -11100,7 +11084,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
         if constexpr (DOUT && WHICH == 0) {
             if (p.plane) {
-                send_planes(p, m, half);
+                send_by<0, ckci_k_tma_planes<ckci_k_tma_tiles>>(p, m, half);
                 return;
             }
         }

@@ -610,6 +610,8 @@
 #undef SECOND
 #pragma push_macro("SEGMENT")
 #undef SEGMENT
+#pragma push_macro("SENDER")
+#undef SENDER
 #pragma push_macro("SEVERAL")
 #undef SEVERAL
 #pragma push_macro("SHARED")

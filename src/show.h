@@ -308,6 +308,7 @@
 #pragma pop_macro("SCATTER")
 #pragma pop_macro("SECOND")
 #pragma pop_macro("SEGMENT")
+#pragma pop_macro("SENDER")
 #pragma pop_macro("SEVERAL")
 #pragma pop_macro("SHARED")
 #pragma pop_macro("SHIFT")

@@ -648,8 +648,9 @@ CKCI_FN int ckci_matrix_planes(const ckconv_device *device, const ckci_matrix *m
     const int fits = amd && type != CKCONV_I8 ? plane % 8 == 0 || plane >= 32 : ckci_aligned_planes(t, plane);
     const int good = plane > 0 && fits && known && !strides && !m->images && m->tile->form != CKCI_TILE_TMA &&
                      m->tile->form != CKCI_TILE_DOUBLE && o.form != CKCI_FORM_SINGLE;
-    return good && (ckci_matrix_unit(device) != CKCI_UNIT_WGMMA ||
-                    (ckci_matrix_grouped(device, m) && ckci_group_lines(m, &o) && ckci_matrix_near_rows(m, t)));
+    const int groups =
+        ckci_matrix_grouped(device, m) && ckci_group_lines(m, &o) && ckci_matrix_near_rows(m, t);
+    return good && (groups || ckci_matrix_unit(device) != CKCI_UNIT_WGMMA);
 }
 
 /* A line of them has one channel: so have D tensors with a number for each. */

@@ -310,12 +310,12 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         return o.across == CKCI_ACROSS_ROWS && o.adds > 0;
     }
 
-    /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at
-       out + 2 * places[row] (-1: none), of which `columns` columns exist; of planes not transposed, and eight
-       rows, which are neighbours there, to their place in a column's plane. A group's 64 columns lie in a tile
-       whose products are done: those before `full`, the two last ones where there are four or more. A D
-       tensor that lies as the output comes through the same tile the opposite way; of the others the sum for
-       each column, or row, is in `shift`, what columns' sums are multiplied with in `factor`. */
+    /* Sums to f16 or bf16, transposed in blocks of 8 x 8 on the way to LDS, and from there to rows at out
+       + 2 * places[row] (-1: none), of which `columns` columns exist; of planes not transposed, and eight
+       rows, which are neighbours there, to their place in a column's plane. A group's 64 columns lie in a
+       tile whose products are done: those before `full`, the two last ones where there are four or more. A
+       D tensor that lies as the output comes through the same tile the opposite way; of the others the sum
+       for each column, or row, is in `shift`, what columns' sums are multiplied with in `factor`. */
     CKCI_K_MEMBER void finish16(unsigned char *tiles, int32_t full, const ckci_gpu_target &o,
                                 const float *shift, const float *factor, const int32_t *places,
                                 int32_t columns, unsigned char *out)

@@ -111,12 +111,12 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* ---- Waves that send. The first boxes are known before barriers have begun. */
-    template <int WHICH, int KIND_OF>
-    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
+    template <int WHICH, class SENDER>
+    static CKCI_K_MEMBER void send_by(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
         const int32_t room = (rows(p) + BN) * 128, all = stages(p);
         unsigned char *to = m.stages + (WHICH ? rows(p) * 128 : 0);
-        ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF> s(p, half);
+        SENDER s(p, half);
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         pieces piece(p);
@@ -144,27 +144,10 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* dout as it lies. */
-    static CKCI_K_MEMBER void send_planes(const ckci_gpu_tma &p, lds &m, int32_t half)
+    template <int WHICH, int KIND_OF>
+    static CKCI_K_MEMBER void send_kind(const ckci_gpu_tma &p, lds &m, int32_t half)
     {
-        const ckci_k_tma_planes<ckci_k_tma_tiles> planes(p, half);
-        int32_t stage = 0;
-        uint32_t parity = 1;
-        pieces piece(p);
-        __syncthreads();
-        ckci_k_await_last();
-        CKCI_K_UNROLL(1)
-        while (piece.next()) {
-            ckci_k_corner at = planes.start(piece);
-            CKCI_K_UNROLL(1)
-            for (int32_t step = piece.from; step < piece.to; step++) {
-                ckci_k_turns_await(&m.empty[stage], parity);
-                planes.send(at, m.stages + stage * (BM + BN) * 128, &m.full[0][stage]);
-                const bool last = ++stage == stages(p);
-                stage = last ? 0 : stage;
-                parity ^= last;
-            }
-        }
+        send_by<WHICH, ckci_k_tma_sender<ckci_k_tma_tiles, WHICH, KIND_OF>>(p, m, half);
     }
 
     /* A wave has the residual for itself: it waits for those that add it, operands do not. */
@@ -241,7 +224,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
         if constexpr (DOUT && WHICH == 0) {
             if (p.plane) {
-                send_planes(p, m, half);
+                send_by<0, ckci_k_tma_planes<ckci_k_tma_tiles>>(p, m, half);
                 return;
             }
         }

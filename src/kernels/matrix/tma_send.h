@@ -546,21 +546,22 @@ template <class TILES> struct ckci_k_tma_planes {
 
     const ckci_gpu_tma &p;
     int32_t half, wide, box, bytes; /* numbers of a row; bytes of a box, and that the wave sends in a step */
+    ckci_k_corner at;
 
     CKCI_K_MEMBER ckci_k_tma_planes(const ckci_gpu_tma &args, int32_t which_half)
         : p(args), half(which_half), wide(args.box[0].wide), box(TILES::rows(args) * wide * CKCI_K_HALF),
-          bytes((CKCI_TMA_BOX / wide + 1 - half) / 2 * box)
+          bytes((CKCI_TMA_BOX / wide + 1 - half) / 2 * box), at{0, 0, 0, 0, 0, 0, 0, 0}
     {
     }
 
-    CKCI_K_MEMBER ckci_k_corner start(const pieces &s) const
+    CKCI_K_MEMBER void start(const pieces &s)
     {
         const int32_t position = s.from * CKCI_TMA_BOX, image = ckci_k_divide(position, p.by_plane);
-        return {position - image * p.plane, image, s.row * TILES::rows(p), 0, 0, 0, 0, 0};
+        at = {position - image * p.plane, image, s.row * TILES::rows(p), 0, 0, 0, 0, 0};
     }
 
-    /* A step's boxes; `at` goes on to the next one's. */
-    CKCI_K_MEMBER void send(ckci_k_corner &at, unsigned char *to, uint64_t *full) const
+    /* A step's boxes to its stage. */
+    CKCI_K_MEMBER void send(unsigned char *to, uint64_t *full)
     {
         const bool elected = ckci_k_elect();
         if (elected) {
