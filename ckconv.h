@@ -18388,17 +18388,22 @@ CKCI_FN int ckci_make_phases(const ckci_conv *c, int32_t wide, ckci_gpu_phases *
             return 0;
         }
     }
-    for (int64_t taps = all; taps >= 0; taps--) {
-        for (int64_t which = 0; which < phases; which++) {
-            int64_t own = 1, rest = which;
-            for (int i = 2; i >= 0; i--) {
-                own *= ckci_map_axis(c, i, rest % ckci_axis_phases(c, i)).taps;
-                rest /= ckci_axis_phases(c, i);
-            }
-            if (own == taps) {
-                ckci_add_phase(c, low, which, blocks, subs, p);
-            }
+    int64_t own[CKCI_TMA_PHASES];
+    for (int64_t which = 0; which < phases; which++) {
+        int64_t rest = which;
+        own[which] = 1;
+        for (int i = 2; i >= 0; i--) {
+            own[which] *= ckci_map_axis(c, i, rest % ckci_axis_phases(c, i)).taps;
+            rest /= ckci_axis_phases(c, i);
         }
+    }
+    for (int64_t n = 0; n < phases; n++) {
+        int64_t most = 0;
+        for (int64_t which = 1; which < phases; which++) {
+            most = own[which] > own[most] ? which : most;
+        }
+        ckci_add_phase(c, low, most, blocks, subs, p);
+        own[most] = -1;
     }
     return 1;
 }
