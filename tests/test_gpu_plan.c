@@ -441,7 +441,7 @@ static int32_t list_planes(ckconv_op op, const ckconv_conv_desc *d, const ckconv
 
 /* Channels first, what tiles of fragments write is not turned, nor is a residual: two launches, the operands'
    and the product, and workspace for those alone. Planes that NVIDIA cannot store by 16 bytes, outputs of
-   bwd_data with strides, epilogues that act element by element, and tiles of groups of waves turn it. */
+   bwd_data with strides, epilogues that act element by element, and sm_90's fragments turn it. */
 static void test_planes(void)
 {
     static const struct {
@@ -465,7 +465,10 @@ static void test_planes(void)
         {"sm_80", "mma_fwd_128x128", CKCONV_FWD, 27, 1, CKCONV_PASS, 1},
         {"sm_80", "mma_bwd_data_64x64", CKCONV_BWD_DATA, 28, 1, CKCONV_PASS, 0},
         {"sm_80", "mma_bwd_data_64x64", CKCONV_BWD_DATA, 28, 2, CKCONV_PASS, 1},
-        {"sm_90", "mma_fwd_128x128", CKCONV_FWD, 28, 1, CKCONV_PASS, 1},
+        {"sm_90", "mma_fwd_128x128", CKCONV_FWD, 28, 1, CKCONV_PASS, 0}, /* groups of waves */
+        {"sm_90", "mma_bwd_data_512x64", CKCONV_BWD_DATA, 28, 1, CKCONV_ADD_RELU, 0},
+        {"sm_90", "mma_fwd_512x64", CKCONV_FWD, 27, 1, CKCONV_PASS, 1},
+        {"sm_90", "mma_fwd_64x64", CKCONV_FWD, 28, 1, CKCONV_PASS, 1},
     };
     for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
         const int back = rows[i].op == CKCONV_BWD_DATA;
@@ -722,7 +725,7 @@ static void test_large_filters(void)
 }
 
 /* Layers of one tap with strides, channels first: positions are sampled, so that no launch turns the whole
-   input. `by`: fwd, bwd_data and bwd_weight, of sm_90, gfx942 and gfx1100 (?: both take as long); where
+   input. `by`: fwd, bwd_data and bwd_weight, of sm_90, gfx942 and gfx1100 (?: both take about as long); where
    planes are no multiples of 8 positions, what is sampled is turned, and that may take longer than to turn
    all. Channels last nothing is sampled. Workspace is the sampled tensor and what the layer without strides
    takes. */
@@ -734,11 +737,11 @@ static void test_samples(void)
         int64_t n, k, c, input[3];
         const char *by[3];
     } rows[] = {
-        {2, 64, 512, 256, {56, 56, 0}, {"111", "111", "111"}},
-        {2, 64, 1024, 512, {28, 28, 0}, {"?11", "000", "111"}},
-        {2, 64, 2048, 1024, {14, 14, 0}, {"?1?", "010", "000"}},
+        {2, 64, 512, 256, {56, 56, 0}, {"111", "??1", "?11"}},
+        {2, 64, 1024, 512, {28, 28, 0}, {"01?", "000", "0?0"}},
+        {2, 64, 2048, 1024, {14, 14, 0}, {"000", "000", "000"}},
         {3, 8, 128, 64, {16, 56, 56}, {"111", "111", "111"}},
-        {2, 64, 128, 64, {56, 56, 0}, {"111", "111", "111"}},
+        {2, 64, 128, 64, {56, 56, 0}, {"111", "1?1", "111"}},
     };
     for (int i = 0; i < 5 * 3 * 3 * 2; i++) {
         const int row = i % 5, arch = i / 5 % 3, pass = i / 15 % 3, last = i / 45;

@@ -699,14 +699,14 @@ typedef struct ckci_gpu_moves {
 enum { CKCI_SAMPLE_BLOCK = 1024 };
 
 /* Positions that strides meet, out of planes, or into them. Dimensions begin with x, none is of one place,
-   and those that can be are one; offsets are bytes. */
+   and those that can be are one; steps are two bytes each. */
 typedef struct ckci_gpu_sample {
     const unsigned char *src;
     unsigned char *dst;
     int32_t count, dims; /* pieces in all */
     int32_t piece;       /* bytes, in the planes */
     int32_t halve;       /* bytes of a number where every other one of a piece is wanted; 0: all are */
-    int64_t src_step[5], dst_step[5];
+    int32_t src_step[5], dst_step[5];
     ckci_divisor by_len[5];    /* the first: pieces of a row */
     ckci_divisor by_stride[5]; /* spread */
 } ckci_gpu_sample;

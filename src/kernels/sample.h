@@ -19,24 +19,24 @@ template <bool SPREAD> struct ckci_k_sample {
     template <int BYTES> using bits = ckci_k_vec<ckci_k_s_half, BYTES / 2>;
 
     /* Where pieces are read and written. spread: met becomes false of those that no stride meets. */
-    static CKCI_K_MEMBER void find(const ckci_gpu_sample &p, int32_t *e, int64_t *from, int64_t *to,
+    static CKCI_K_MEMBER void find(const ckci_gpu_sample &p, int32_t *e, int32_t *from, int32_t *to,
                                    bool *met)
     {
         CKCI_K_UNROLL(1)
         for (int d = 0; d < p.dims; d++) {
             const ckci_divisor len = p.by_len[d], stride = p.by_stride[d];
-            const int64_t src = p.src_step[d], dst = p.dst_step[d];
+            const int32_t src = p.src_step[d], dst = p.dst_step[d];
             CKCI_K_UNROLL(4)
             for (int i = 0; i < PIECES; i++) {
                 const int32_t up = ckci_k_divide(e[i], len);
                 int32_t at = e[i] - up * (int32_t)len.d;
-                to[i] += (int64_t)(uint32_t)at * dst;
+                to[i] += at * dst;
                 if (SPREAD && stride.d > 1) {
                     const int32_t q = ckci_k_divide(at, stride);
                     met[i] = met[i] && q * (int32_t)stride.d == at;
                     at = q;
                 }
-                from[i] += (int64_t)(uint32_t)at * src;
+                from[i] += at * src;
                 e[i] = up;
             }
         }
@@ -70,7 +70,7 @@ template <bool SPREAD> struct ckci_k_sample {
         const int32_t first = (int32_t)blockIdx.x * CKCI_SAMPLE_BLOCK + (int32_t)threadIdx.x;
         bits<TO> v[PIECES];
         int32_t e[PIECES];
-        int64_t from[PIECES], to[PIECES];
+        int32_t from[PIECES], to[PIECES];
         bool met[PIECES];
         CKCI_K_UNROLL(4)
         for (int i = 0; i < PIECES; i++) {
@@ -84,7 +84,7 @@ template <bool SPREAD> struct ckci_k_sample {
             bits<FROM> raw;
             raw.clear();
             if (met[i]) {
-                raw.load(p.src + from[i]);
+                raw.load(p.src + CKCI_K_HALF * (int64_t)from[i]);
             }
             v[i] = change<E, FROM, TO>(raw);
         }
@@ -96,7 +96,7 @@ template <bool SPREAD> struct ckci_k_sample {
         CKCI_K_UNROLL(4)
         for (int i = 0; i < PIECES; i++) {
             if (first + 256 * i < p.count) {
-                v[i].store(p.dst + to[i]);
+                v[i].store(p.dst + CKCI_K_HALF * (int64_t)to[i]);
             }
         }
     }
