@@ -298,6 +298,15 @@ static int pieces_fit(const ckci_tensor *t, int dim, int64_t bytes)
     return fits;
 }
 
+/* Channels first: the positions of an image as one dimension, 5. */
+static ckci_tensor as_planes(ckci_tensor t)
+{
+    t.len[5] = t.len[3] * t.len[4] * t.len[5];
+    t.len[3] = t.len[4] = 1;
+    t.stride[5] = 1;
+    return t;
+}
+
 /* Four neighbours, 16 bytes at most. */
 static int fours_fit(const ckci_tensor *t, int dim)
 {
@@ -381,9 +390,7 @@ static const char *wrong_vectors(const char *name, const ckconv_launch *l)
         const int gather = starts(name, "gather_") && strstr(name, "reduce") == NULL;
         if (tile_kernel(name) && strstr(name, "double") == NULL) {
             if (starts(name, "matrix_planes")) { /* fours of positions, or eights */
-                ckci_tensor plane = k.a;
-                plane.len[5] = plane.len[3] * plane.len[4] * plane.len[5];
-                plane.len[3] = plane.len[4] = 1;
+                const ckci_tensor plane = as_planes(k.a);
                 return pieces_fit(&plane, 5, k.as.point.eights ? 16 : 8) ? NULL : "a of planes";
             }
             if (!pieces_fit(&k.a, 2, 16)) {
@@ -392,7 +399,10 @@ static const char *wrong_vectors(const char *name, const ckconv_launch *l)
             if (!pieces_fit(&k.b, strstr(name, "back") != NULL ? 2 : k.b.stride[2] == 1 ? 2 : 1, 16)) {
                 return "b of a matrix kernel";
             }
-            if (k.o_vec && !weight && !pieces_fit(&k.o.t, 2, 16)) {
+            const int planes = k.o.across == CKCI_ACROSS_PLANES; /* eight positions are one store */
+            const ckci_tensor o = planes ? as_planes(k.o.t) : k.o.t;
+            const int eights = !planes || o.len[5] % 8 == 0;
+            if (k.o_vec && !weight && !(eights && pieces_fit(&o, planes ? 5 : 2, 16))) {
                 return "o of a matrix kernel";
             }
         }
@@ -462,7 +472,7 @@ static const char *wrong_vectors(const char *name, const ckconv_launch *l)
         const uintptr_t from = back ? dense : planes, to = back ? planes : dense;
         int fits = (uintptr_t)k.src % from == 0 && (uintptr_t)k.dst % to == 0;
         for (int i = 0; i < k.dims; i++) {
-            fits = fits && (uintptr_t)k.src_step[i] % from == 0 && (uintptr_t)k.dst_step[i] % to == 0;
+            fits = fits && 2 * (uintptr_t)k.src_step[i] % from == 0 && 2 * (uintptr_t)k.dst_step[i] % to == 0;
         }
         if (!fits) {
             return "a piece of a sample";
