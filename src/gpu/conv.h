@@ -38,29 +38,42 @@ CKCI_FN ckconv_status ckci_emit_part(const ckconv_device *device, const ckci_con
     return ckci_list_part(&part, p, ws, e, err);
 }
 
-/* What a plan keeps of the one part that it has beside `bytes` of its workspace, and that part's launches. A
-   plan that is itself one of several parts keeps nothing (ref's number): the part is planned again. */
-CKCI_FN void ckci_keep_part(ckconv_plan *plan, const ckconv_plan *part, int64_t bytes)
+/* A layer that is a launch and another layer, `rest`, beside `bytes` of its workspace. `launch`: nanoseconds
+   of the one; the plan keeps what the other's chose. */
+CKCI_FN ckconv_status ckci_fit_rest(ckci_fit *f, const ckci_conv *rest, int64_t bytes, double launch,
+                                    ckconv_error *err)
 {
-    plan->grid[0] = part->grid[0];
-    plan->block[0] = part->block[0];
-    plan->tune[CKCI_TUNE_PART] = part->instance;
-    plan->tune[CKCI_TUNE_APART] = part->tune[CKCI_TUNE_APART];
-    plan->tune[CKCI_TUNE_PARTS] = part->split_k;
-    plan->workspace_bytes = bytes + part->workspace_bytes;
+    ckconv_plan *plan = f->plan, one;
+    CKCI_TRY(ckci_plan_part(rest, &plan->device, f->limit - bytes, 0, &one, &f->cost, err));
+    f->cost += launch;
+    f->ns = ckci_part_ns(&one) + launch;
+    plan->grid[0] = one.grid[0];
+    plan->block[0] = one.block[0];
+    plan->tune[CKCI_TUNE_PART] = one.instance;
+    plan->tune[CKCI_TUNE_APART] = one.tune[CKCI_TUNE_APART];
+    plan->tune[CKCI_TUNE_PARTS] = one.split_k;
+    plan->workspace_bytes = bytes + one.workspace_bytes;
+    return CKCONV_OK;
 }
 
-CKCI_FN ckconv_status ckci_list_kept(const ckconv_plan *plan, const ckci_conv *p, int64_t bytes,
-                                     unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
+/* The launches: l after the others in bwd_data, else before. A plan that is itself one of several parts keeps
+   nothing (ref's number): the rest is planned again. */
+CKCI_FN ckconv_status ckci_list_rest(const ckconv_plan *plan, const ckci_conv *rest, int64_t bytes,
+                                     ckci_launch *l, unsigned char *ws, const ckci_emitter *e,
+                                     ckconv_error *err)
 {
+    const int back = plan->op == CKCONV_BWD_DATA;
     ckconv_plan part = *plan;
-    if (plan->tune[CKCI_TUNE_PART] == 0) {
-        return ckci_emit_part(&plan->device, p, ckci_run_limit(plan) - bytes, ws ? ws + bytes : NULL, e, err);
+    ws = ws ? ws + bytes : NULL;
+    if (!back) {
+        CKCI_TRY(e->emit(e->context, l, err));
     }
     part.instance = (int32_t)plan->tune[CKCI_TUNE_PART];
     part.split_k = (int32_t)plan->tune[CKCI_TUNE_PARTS];
     part.workspace_bytes -= bytes;
-    return ckci_list_part(&part, p, ws ? ws + bytes : NULL, e, err);
+    CKCI_TRY(part.instance ? ckci_list_part(&part, rest, ws, e, err)
+                           : ckci_emit_part(&plan->device, rest, ckci_run_limit(&part), ws, e, err));
+    return back ? e->emit(e->context, l, err) : CKCONV_OK;
 }
 
 /* The family of a GPU's matrix unit; 0: none. */

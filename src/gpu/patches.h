@@ -127,16 +127,10 @@ CKCI_FN double ckci_patches_cost(const ckci_patches *r, const ckconv_device *dev
 CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
 {
     ckci_patches r;
-    ckconv_plan one;
-    const ckconv_device *device = &f->plan->device;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
     CKCI_TRY(ckci_find_patches(&f->p->conv, f->limit, NULL, &r, err));
-    CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
-    f->cost += ckci_patches_cost(&r, device);
-    f->ns = ckci_part_ns(&one) + ckci_patches_cost(&r, device);
-    ckci_keep_part(f->plan, &one, r.bytes);
-    return CKCONV_OK;
+    return ckci_fit_rest(f, &r.conv, r.bytes, ckci_patches_cost(&r, &f->plan->device), err);
 }
 
 CKCI_FN ckconv_status ckci_list_patches(const ckconv_plan *plan, const ckci_problem *p,
@@ -144,17 +138,12 @@ CKCI_FN ckconv_status ckci_list_patches(const ckconv_plan *plan, const ckci_prob
                                         const ckci_emitter *e, ckconv_error *err)
 {
     const int back = plan->op == CKCONV_BWD_DATA;
-    const int64_t limit = ckci_run_limit(plan);
     ckci_patches r;
     ckci_launch move;
     (void)args;
     (void)tile;
-    CKCI_TRY(ckci_find_patches(&p->conv, limit, ws, &r, err));
+    CKCI_TRY(ckci_find_patches(&p->conv, ckci_run_limit(plan), ws, &r, err));
     CKCI_TRY(back ? ckci_make_move(&plan->device, &r.rows, &r.in, &move, err)
                   : ckci_make_move(&plan->device, &r.in, &r.rows, &move, err));
-    if (!back) {
-        CKCI_TRY(e->emit(e->context, &move, err));
-    }
-    CKCI_TRY(ckci_list_kept(plan, &r.conv, r.bytes, ws, e, err));
-    return back ? e->emit(e->context, &move, err) : CKCONV_OK;
+    return ckci_list_rest(plan, &r.conv, r.bytes, &move, ws, e, err);
 }

@@ -178,31 +178,19 @@ CKCI_FN ckconv_status ckci_find_sample(const ckci_conv *p, const ckconv_device *
 CKCI_FN ckconv_status ckci_fit_sample(ckci_fit *f, ckconv_error *err)
 {
     ckci_sample r;
-    ckconv_plan one;
-    const ckconv_device *device = &f->plan->device;
     CKCI_TRY(ckci_gpu_no_split(f, err));
     CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
-    CKCI_TRY(ckci_find_sample(&f->p->conv, device, f->limit, NULL, &r, err));
-    CKCI_TRY(ckci_plan_part(&r.conv, device, f->limit - r.bytes, 0, &one, &f->cost, err));
-    f->cost += r.cost;
-    f->ns = ckci_part_ns(&one) + r.cost;
-    ckci_keep_part(f->plan, &one, r.bytes);
-    return CKCONV_OK;
+    CKCI_TRY(ckci_find_sample(&f->p->conv, &f->plan->device, f->limit, NULL, &r, err));
+    return ckci_fit_rest(f, &r.conv, r.bytes, r.cost, err);
 }
 
 CKCI_FN ckconv_status ckci_list_sample(const ckconv_plan *plan, const ckci_problem *p,
                                        const ckconv_args *args, unsigned char *ws, const ckci_gpu_tile *tile,
                                        const ckci_emitter *e, ckconv_error *err)
 {
-    const int back = plan->op == CKCONV_BWD_DATA;
-    const int64_t limit = ckci_run_limit(plan);
     ckci_sample r;
     (void)args;
     (void)tile;
-    CKCI_TRY(ckci_find_sample(&p->conv, &plan->device, limit, ws, &r, err));
-    if (!back) {
-        CKCI_TRY(e->emit(e->context, &r.l, err));
-    }
-    CKCI_TRY(ckci_list_kept(plan, &r.conv, r.bytes, ws, e, err));
-    return back ? e->emit(e->context, &r.l, err) : CKCONV_OK;
+    CKCI_TRY(ckci_find_sample(&p->conv, &plan->device, ckci_run_limit(plan), ws, &r, err));
+    return ckci_list_rest(plan, &r.conv, r.bytes, &r.l, ws, e, err);
 }
