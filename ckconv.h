@@ -19010,21 +19010,24 @@ CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *
            m->tile->columns >= (weight ? 128 : 64);
 }
 
-/* Can all of t's lines of eight positions begin at 16 bytes? */
-CKCI_FN int ckci_aligned_planes(const ckci_tensor *t, int64_t plane)
+/* Are `count` neighbouring positions of t's planes one aligned load or store, or several of 16 bytes,
+   wherever a plane begins? */
+CKCI_FN int ckci_aligned_planes(const ckci_tensor *t, int64_t plane, int64_t count)
 {
-    int fits = plane % 8 == 0 && (uintptr_t)t->p % 16 == 0;
+    int fits = plane % count == 0 &&
+               (uintptr_t)t->p % (uintptr_t)ckci_min(count * (int64_t)ckci_size(t->dtype), 16) == 0;
     for (int i = 0; i < 3; i++) {
-        fits = fits && (t->len[i] <= 1 || t->stride[i] % 8 == 0);
+        fits = fits && (t->len[i] <= 1 || t->stride[i] % count == 0);
     }
     return fits;
 }
 
-/* What groups of waves store as lines (finish16 in kernels/matrix/groups.h): f16 or bf16 and epilogues of
-   a number or two for each channel, a residual of halves, and two bounds. */
+/* What groups of waves store as lines: f16 or bf16 and epilogues of a number or two for each channel, a
+   residual of halves, and two bounds. Kernels ask again (takes() in kernels/matrix/groups.h), since pairs put
+   other epilogues into planned launches. */
 CKCI_FN int ckci_group_lines(const ckci_matrix *m, const ckci_gpu_target *o)
 {
-    int outputs = 0, good = ckci_size(o->t.dtype) == 2 && o->t.dtype != 0 &&
+    int outputs = 0, good = ckci_size(o->t.dtype) == 2 &&
                             (o->form == CKCI_FORM_STORE ||
                              (o->form == CKCI_FORM_LINEAR && !o->scale && !o->shift &&
                               (!ckci_multiplies(o) || (CKCI_GROUP_FACTORS(m->tile->columns) &&
@@ -19064,7 +19067,8 @@ CKCI_FN int ckci_matrix_planes(const ckconv_device *device, const ckci_matrix *m
     const int64_t plane = ckci_dense_plane(t);
     ckci_gpu_target o;
     ckci_set_target(c, &o);
-    const int fits = amd && type != CKCONV_I8 ? plane % 8 == 0 || plane >= 32 : ckci_aligned_planes(t, plane);
+    const int fits =
+        amd && type != CKCONV_I8 ? plane % 8 == 0 || plane >= 32 : ckci_aligned_planes(t, plane, 8);
     const int good = plane > 0 && fits && known && !strides && !m->images && m->tile->form != CKCI_TILE_TMA &&
                      m->tile->form != CKCI_TILE_DOUBLE && o.form != CKCI_FORM_SINGLE;
     const int groups =
@@ -19076,7 +19080,7 @@ CKCI_FN int ckci_matrix_planes(const ckconv_device *device, const ckci_matrix *m
 CKCI_FN void ckci_write_planes(ckci_gpu_conv *k, int64_t plane)
 {
     ckci_gpu_target *o = &k->o;
-    k->o_vec = ckci_aligned_planes(&o->t, plane);
+    k->o_vec = ckci_aligned_planes(&o->t, plane, 8);
     o->across = CKCI_ACROSS_PLANES;
     for (int32_t j = 0; j < o->adds; j++) {
         if (o->d[j].line == CKCI_LINE_CHANNELS) {
@@ -19142,7 +19146,8 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, const ckci_gpu_conv *k)
 #define CKCI_TMA_VOXEL_NS 2
 
 /* Nanoseconds that threads take to copy a step of columns' operand, where the TMA does not: of 64 columns
-   they wait for memory, more are instructions, those of 256 in each other's way (H200, 56 entries). */
+   they wait for memory, more are instructions, those of 256 in each other's way (H200, 56 entries of two
+   waves that copied; whole launches of four take .91 to .96, and half of this chooses worse). */
 CKCI_FN double ckci_tma_copy(const ckci_matrix *m)
 {
     const int64_t columns = ckci_min(m->tile->columns, m->l.a.conv.columns);
@@ -19455,7 +19460,8 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     } else if (ckci_matrix_groups(device, m)) { /* the same; waves that multiply alone (57 layers) */
         first = (ckci_matrix_grouped(device, m) ? 1000 : 3500) * rates.round;
     }
-    if (!amd && m->planes) { /* columns of eight rows, 128 bytes at most (H200, groups of waves) */
+    /* columns of eight rows, 128 bytes at most (H200, groups of waves; fragments for want of measurements) */
+    if (!amd && m->planes) {
         once += size * .05 * rates.bytes;
     } else if (!amd && op != CKCONV_BWD_WEIGHT && !m->l.a.conv.o_vec) { /* by numbers (H200, K 21, 255) */
         once += size * .5 * rates.bytes;
@@ -20924,14 +20930,6 @@ CKCI_FN ckci_planes_unit ckci_find_planes_unit(const ckconv_device *device, ckco
     return u;
 }
 
-/* Are `count` neighbouring positions of t's planes one aligned load or store, wherever a plane begins? */
-CKCI_FN int ckci_planes_aligned(const ckci_conv *p, const ckci_tensor *t, int64_t count)
-{
-    return p->input[0] * p->input[1] * p->input[2] % count == 0 && t->stride[2] % count == 0 &&
-           (p->n <= 1 || t->stride[1] % count == 0) &&
-           (uintptr_t)t->p % ((size_t)count * ckci_size(t->dtype)) == 0;
-}
-
 /* Nanoseconds of a run of planes (H200, 114 layers and passes): until the first positions come (more than 64
    channels: one block has a unit, and nothing fills its waits); each time that waves take fours; 32 columns
    of 32 places of theirs. Bytes that a unit moves in one, of up to 32 channels, 64, and more. */
@@ -20970,7 +20968,7 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     for (int i = 0; i < p->num_d; i++) {
         fits = fits && ckci_image_tensor(&p->d[i], p, p->d[i].stride[5], &image.d[i]);
     }
-    fits = fits && ckci_planes_aligned(p, a, 4) && ckci_planes_aligned(p, o, 4);
+    fits = fits && ckci_aligned_planes(a, space, 4) && ckci_aligned_planes(o, space, 4);
     if (!fits) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "pointwise reads and writes eight channels together, or four positions of planes");
@@ -21012,7 +21010,7 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     k->as.point.pitch = (int32_t)pitch;
     k->as.point.width = (int32_t)width;
     k->as.point.fours = (int32_t)(space / 4);
-    k->as.point.eights = ckci_planes_aligned(p, a, 8) && ckci_planes_aligned(p, o, 8);
+    k->as.point.eights = ckci_aligned_planes(a, space, 8) && ckci_aligned_planes(o, space, 8);
     k->as.point.by_chunks = ckci_make_divisor(pitch / 16);
     k->as.point.by_parts = ckci_make_divisor(parts);
     k->as.point.by_fours = ckci_make_divisor(space / 4);

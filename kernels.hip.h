@@ -6259,6 +6259,11 @@ CKCI_K_FN void ckci_k_matrix_gather_finish(const ckci_gpu_conv &conv, int32_t wo
     const ckci_tensor &t = p.o.t;
     const bool parts = p.split > 1;
     const bool planes = F::PLANES && p.o.across == CKCI_ACROSS_PLANES;
+#if defined(CKCI_SIMULATOR)
+    if (!planes && p.o.across == CKCI_ACROSS_PLANES) {
+        sim_die("a tile is to write planes, and cannot");
+    }
+#endif
     const bool lines = parts || planes || ((p.o_vec || t.stride[2] == 1) && p.o.form != CKCI_FORM_SINGLE);
     int64_t *at = m.outputs;
     if (parts) {

@@ -591,21 +591,24 @@ CKCI_FN int ckci_matrix_grouped(const ckconv_device *device, const ckci_matrix *
            m->tile->columns >= (weight ? 128 : 64);
 }
 
-/* Can all of t's lines of eight positions begin at 16 bytes? */
-CKCI_FN int ckci_aligned_planes(const ckci_tensor *t, int64_t plane)
+/* Are `count` neighbouring positions of t's planes one aligned load or store, or several of 16 bytes,
+   wherever a plane begins? */
+CKCI_FN int ckci_aligned_planes(const ckci_tensor *t, int64_t plane, int64_t count)
 {
-    int fits = plane % 8 == 0 && (uintptr_t)t->p % 16 == 0;
+    int fits = plane % count == 0 &&
+               (uintptr_t)t->p % (uintptr_t)ckci_min(count * (int64_t)ckci_size(t->dtype), 16) == 0;
     for (int i = 0; i < 3; i++) {
-        fits = fits && (t->len[i] <= 1 || t->stride[i] % 8 == 0);
+        fits = fits && (t->len[i] <= 1 || t->stride[i] % count == 0);
     }
     return fits;
 }
 
-/* What groups of waves store as lines (finish16 in kernels/matrix/groups.h): f16 or bf16 and epilogues of
-   a number or two for each channel, a residual of halves, and two bounds. */
+/* What groups of waves store as lines: f16 or bf16 and epilogues of a number or two for each channel, a
+   residual of halves, and two bounds. Kernels ask again (takes() in kernels/matrix/groups.h), since pairs put
+   other epilogues into planned launches. */
 CKCI_FN int ckci_group_lines(const ckci_matrix *m, const ckci_gpu_target *o)
 {
-    int outputs = 0, good = ckci_size(o->t.dtype) == 2 && o->t.dtype != 0 &&
+    int outputs = 0, good = ckci_size(o->t.dtype) == 2 &&
                             (o->form == CKCI_FORM_STORE ||
                              (o->form == CKCI_FORM_LINEAR && !o->scale && !o->shift &&
                               (!ckci_multiplies(o) || (CKCI_GROUP_FACTORS(m->tile->columns) &&
@@ -645,7 +648,8 @@ CKCI_FN int ckci_matrix_planes(const ckconv_device *device, const ckci_matrix *m
     const int64_t plane = ckci_dense_plane(t);
     ckci_gpu_target o;
     ckci_set_target(c, &o);
-    const int fits = amd && type != CKCONV_I8 ? plane % 8 == 0 || plane >= 32 : ckci_aligned_planes(t, plane);
+    const int fits =
+        amd && type != CKCONV_I8 ? plane % 8 == 0 || plane >= 32 : ckci_aligned_planes(t, plane, 8);
     const int good = plane > 0 && fits && known && !strides && !m->images && m->tile->form != CKCI_TILE_TMA &&
                      m->tile->form != CKCI_TILE_DOUBLE && o.form != CKCI_FORM_SINGLE;
     const int groups =
@@ -657,7 +661,7 @@ CKCI_FN int ckci_matrix_planes(const ckconv_device *device, const ckci_matrix *m
 CKCI_FN void ckci_write_planes(ckci_gpu_conv *k, int64_t plane)
 {
     ckci_gpu_target *o = &k->o;
-    k->o_vec = ckci_aligned_planes(&o->t, plane);
+    k->o_vec = ckci_aligned_planes(&o->t, plane, 8);
     o->across = CKCI_ACROSS_PLANES;
     for (int32_t j = 0; j < o->adds; j++) {
         if (o->d[j].line == CKCI_LINE_CHANNELS) {
@@ -723,7 +727,8 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, const ckci_gpu_conv *k)
 #define CKCI_TMA_VOXEL_NS 2
 
 /* Nanoseconds that threads take to copy a step of columns' operand, where the TMA does not: of 64 columns
-   they wait for memory, more are instructions, those of 256 in each other's way (H200, 56 entries). */
+   they wait for memory, more are instructions, those of 256 in each other's way (H200, 56 entries of two
+   waves that copied; whole launches of four take .91 to .96, and half of this chooses worse). */
 CKCI_FN double ckci_tma_copy(const ckci_matrix *m)
 {
     const int64_t columns = ckci_min(m->tile->columns, m->l.a.conv.columns);
@@ -1036,7 +1041,8 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     } else if (ckci_matrix_groups(device, m)) { /* the same; waves that multiply alone (57 layers) */
         first = (ckci_matrix_grouped(device, m) ? 1000 : 3500) * rates.round;
     }
-    if (!amd && m->planes) { /* columns of eight rows, 128 bytes at most (H200, groups of waves) */
+    /* columns of eight rows, 128 bytes at most (H200, groups of waves; fragments for want of measurements) */
+    if (!amd && m->planes) {
         once += size * .05 * rates.bytes;
     } else if (!amd && op != CKCONV_BWD_WEIGHT && !m->l.a.conv.o_vec) { /* by numbers (H200, K 21, 255) */
         once += size * .5 * rates.bytes;

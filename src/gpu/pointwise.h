@@ -105,14 +105,6 @@ CKCI_FN ckci_planes_unit ckci_find_planes_unit(const ckconv_device *device, ckco
     return u;
 }
 
-/* Are `count` neighbouring positions of t's planes one aligned load or store, wherever a plane begins? */
-CKCI_FN int ckci_planes_aligned(const ckci_conv *p, const ckci_tensor *t, int64_t count)
-{
-    return p->input[0] * p->input[1] * p->input[2] % count == 0 && t->stride[2] % count == 0 &&
-           (p->n <= 1 || t->stride[1] % count == 0) &&
-           (uintptr_t)t->p % ((size_t)count * ckci_size(t->dtype)) == 0;
-}
-
 /* Nanoseconds of a run of planes (H200, 114 layers and passes): until the first positions come (more than 64
    channels: one block has a unit, and nothing fills its waits); each time that waves take fours; 32 columns
    of 32 places of theirs. Bytes that a unit moves in one, of up to 32 channels, 64, and more. */
@@ -151,7 +143,7 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     for (int i = 0; i < p->num_d; i++) {
         fits = fits && ckci_image_tensor(&p->d[i], p, p->d[i].stride[5], &image.d[i]);
     }
-    fits = fits && ckci_planes_aligned(p, a, 4) && ckci_planes_aligned(p, o, 4);
+    fits = fits && ckci_aligned_planes(a, space, 4) && ckci_aligned_planes(o, space, 4);
     if (!fits) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "pointwise reads and writes eight channels together, or four positions of planes");
@@ -193,7 +185,7 @@ CKCI_FN ckconv_status ckci_gpu_planes(const ckci_conv *p, const ckconv_device *d
     k->as.point.pitch = (int32_t)pitch;
     k->as.point.width = (int32_t)width;
     k->as.point.fours = (int32_t)(space / 4);
-    k->as.point.eights = ckci_planes_aligned(p, a, 8) && ckci_planes_aligned(p, o, 8);
+    k->as.point.eights = ckci_aligned_planes(a, space, 8) && ckci_aligned_planes(o, space, 8);
     k->as.point.by_chunks = ckci_make_divisor(pitch / 16);
     k->as.point.by_parts = ckci_make_divisor(parts);
     k->as.point.by_fours = ckci_make_divisor(space / 4);
