@@ -44,7 +44,7 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_grid {
         PITCH = STRIP + 4,
         /* Of planes: rows of a strip, columns of as many sums, and from column to column. 32 rows of f16 fill
            lines of AMD's. */
-        SHIFT = U::ASYNC || (U::WAVE == 32 && (U::SIZE == 8 || U::SIZE == 4)),
+        SHIFT = U::ASYNC || U::SIZE == 8 || (U::WAVE == 32 && U::SIZE == 4),
         BELOW = !SHIFT && U::M == 16 && STRIP == 32 && TM % 2 == 0,
         DOWN = BELOW ? 32 : +U::M,
         ALONG = U::M * STRIP / DOWN,
@@ -330,9 +330,8 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
        then columns lie in LDS as rows do otherwise, of DOWN sums, and are read the same way. (RDNA's and
        NVIDIA's lanes write them to all banks once; of CDNA's, which have neighbouring rows, eight meet in
        one, where two must: 16 bytes at a time they would not, but for that compilers move all sums.)
-       The code of out stands once, but where no registers are to spare for a loop that keeps all sums. In
-       that loop sums move up a strip (SHIFT) where the compiler would otherwise index them, in memory or by
-       long tests. */
+       The code of out stands once: sums move up a strip (SHIFT) where the compiler would otherwise index
+       them, in memory or by long tests. */
     template <int WIDE, int MAY_PLANES = 0, class Out>
     CKCI_K_MEMBER void finish(unsigned char *tiles, int32_t order, Out out)
     {
@@ -340,7 +339,6 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
             PER = G::STRIP / U::N,
             EACH = G::TN / PER, /* strips side by side */
             STRIPS = G::TM * EACH,
-            SPREAD = SIZE == 8 && !G::SHIFT,
             PITCH = WIDE == 4 ? +G::STRIP : +G::PITCH, /* so that reads do not meet in the banks */
             APART = U::DIRECT && WIDE == 8 && G::STRIP == 32,
             BELOW = MAY_PLANES && G::BELOW,
@@ -356,14 +354,12 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
         /* APART, CDNA 4: the line of four lanes among 16; the sixteen that read together meet in no bank */
         const int four = lane / 4, apart = (four >> 2 & 1) | ((four ^ four >> 1 ^ four >> 2) & 1) << 1 |
                                            (four >> 3) << 2 | (four >> 1 & 1) << 3;
-        CKCI_K_UNROLL(SPREAD ? 64 : 1)
+        CKCI_K_UNROLL(1)
         for (int n = 0; n < STRIPS; n++) {
             ckci_k_lds_barrier();
             const int down = TURNED ? ckci_k_uniform_again(planes ? 1 : +PITCH) : +PITCH;
             const int along = TURNED && planes ? +G::PLANE_PITCH : 1;
-            if constexpr (SPREAD) {
-                put<0>(strip, n, down, along);
-            } else if constexpr (G::SHIFT) {
+            if constexpr (G::SHIFT) {
                 if (planes) {
                     put<0>(strip, 0, 1, G::PLANE_PITCH);
                 } else {
@@ -413,14 +409,15 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     template <int BELOW> CKCI_K_MEMBER void put(number *strip, int n, int down, int along) const
     {
         enum { PER = G::STRIP / U::N, EACH = G::TN / PER };
-        strip += U::row(0) * down + U::column(0) * along;
+        const int row0 = U::ASYNC ? U::row(0) : 0, column0 = U::ASYNC ? U::column(0) : 0;
+        strip += row0 * down + column0 * along; /* AMD: no register for it beside all sums */
         CKCI_K_UNROLL(8)
         for (int s = 0; s < PER; s++) {
             const int i = BELOW ? n / G::TN * PER + s : n / EACH, j = BELOW ? n % G::TN : n % EACH * PER + s;
             const int row = BELOW ? s * U::M : 0, column = BELOW ? 0 : s * U::N;
             CKCI_K_UNROLL(16)
             for (int e = 0; e < U::SUMS; e++) {
-                const int r = row + U::row(e) - U::row(0), c = column + U::column(e) - U::column(0);
+                const int r = row + U::row(e) - row0, c = column + U::column(e) - column0;
                 strip[r * down + c * along] = sum[i][j].v[e];
             }
         }
