@@ -818,8 +818,6 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef ADD
 #pragma push_macro("ADDED")
 #undef ADDED
-#pragma push_macro("ADDS")
-#undef ADDS
 #pragma push_macro("ADD_RELU")
 #undef ADD_RELU
 #pragma push_macro("AFFINE")
@@ -23267,6 +23265,7 @@ CKCI_FN ckconv_status ckci_find_sample(const ckci_conv *p, const ckconv_device *
                in->op.kind == CKCONV_PASS && (!back || p->num_d == 0) && in->stride[5] == 1;
     int strides = 0;
     int64_t numbers = ckci_saturating_mul(p->n, p->c);
+    memset(r, 0, sizeof *r); /* for compilers of a build that keeps no such layer */
     for (int i = 0; i < 3; i++) {
         fits = fits && p->filter[i] == 1 && p->pad[i] == 0 && p->output[i] > 0 &&
                p->output[i] == ckci_ceil_div(p->input[i], p->stride[i]);
@@ -28042,7 +28041,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("ACROSS_N")
 #pragma pop_macro("ADD")
 #pragma pop_macro("ADDED")
-#pragma pop_macro("ADDS")
 #pragma pop_macro("ADD_RELU")
 #pragma pop_macro("AFFINE")
 #pragma pop_macro("AFTER")

@@ -550,6 +550,16 @@ CKCI_K_FN void ckci_k_store_loose(unsigned char *p, const ckci_k_uint4 &v)
 #endif
 }
 
+/* What lies at p will soon be loaded: it comes to the L2 cache meanwhile, and takes no register (NVIDIA). */
+CKCI_K_FN void ckci_k_expect(const unsigned char *p)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#else
+    (void)p;
+#endif
+}
+
 struct alignas(16) ckci_k_double2 {
     double x, y;
 };
@@ -12426,7 +12436,20 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
         alignas(128) unsigned char wei[64 * (4 * CKCI_STEM_PAIRS + 16)];
         unsigned char pixels[BUFFERS][BYTES];
         int32_t offset[CKCI_STEM_PAIRS];
+        alignas(16) float added[64], factor[64]; /* what an epilogue has for each channel */
     };
+
+    /* What is known of an epilogue: nothing; that there is none; that a channel has a number that is added,
+       and a factor (in LDS); that a residual is added, too. */
+    enum { ANY, PLAIN, NUMBERS, RESIDUAL };
+
+    static CKCI_K_MEMBER int form(const ckci_gpu_stem &p)
+    {
+        return p.o.form == CKCI_FORM_STORE                                  ? PLAIN
+               : p.o.residual == CKCI_RESIDUAL_ANY                          ? ANY
+               : p.o.residual == 0 || p.o.residual == CKCI_RESIDUAL_FACTORS ? NUMBERS
+                                                                            : RESIDUAL;
+    }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_stem &p, lds &m)
     {
@@ -12438,6 +12461,9 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             ckci_k_stem_close();
         }
         weights(p, channel0, m);
+        if (form(p) >= NUMBERS) {
+            ckci_k_add_channels<256>(p.o, m.added, channel0, 64, p.k - channel0, m.factor);
+        }
         CKCI_K_UNROLL(1)
         for (; item < p.items; item += p.blocks) {
             if (BUFFERS == 2 && item + p.blocks < p.items) {
@@ -12577,10 +12603,10 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             }
             if (p.out_first) { /* the item anew: registers */
                 multiply<T, true>(p, m, at, sum);
-                store_lines<T>(p, ckci_k_stem_item(p, item), row0, channel0, sum);
+                store_lines<T>(p, m, ckci_k_stem_item(p, item), row0, channel0, sum);
             } else {
                 multiply<T, false>(p, m, at, sum);
-                store_chunks<T>(p, ckci_k_stem_item(p, item), row0, channel0, sum);
+                store_chunks<T>(p, m, ckci_k_stem_item(p, item), row0, channel0, sum);
             }
         }
     }
@@ -12621,8 +12647,8 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
 
     /* A lane's lines to memory: the code stands once, it takes the first one, and the others move up. */
     template <class T>
-    static CKCI_K_MEMBER void store_lines(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
-                                          int32_t channel0, const all_sums &sum)
+    static CKCI_K_MEMBER void store_lines(const ckci_gpu_stem &p, const lds &m, const ckci_k_stem_item &t,
+                                          int32_t row0, int32_t channel0, const all_sums &sum)
     {
         alignas(16) float v[EIGHTS][8];
         CKCI_K_UNROLL(8)
@@ -12634,8 +12660,8 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
         }
         CKCI_K_UNROLL(1)
         for (int e = 0; e < EIGHTS; e++) {
-            store_line<T>(p, t, row0 + U::line_first(e % U::LINES),
-                          channel0 + e / U::LINES * 16 + U::line_channel(e % U::LINES), v[0]);
+            store_line<T>(p, m, t, row0 + U::line_first(e % U::LINES), channel0,
+                          e / U::LINES * 16 + U::line_channel(e % U::LINES), v[0]);
             CKCI_K_UNROLL(8)
             for (int i = 0; i + 1 < EIGHTS; i++) {
                 CKCI_K_UNROLL(8)
@@ -12646,92 +12672,102 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
         }
     }
 
-    /* Eight positions of a channel. */
+    /* Eight positions of channel channel0 + k. */
     template <class T>
-    static CKCI_K_MEMBER void store_line(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t position,
-                                         int32_t channel, float (&x)[8])
+    static CKCI_K_MEMBER void store_line(const ckci_gpu_stem &p, const lds &m, const ckci_k_stem_item &t,
+                                         int32_t position, int32_t channel0, int32_t k, float (&x)[8])
     {
         const int64_t *s = p.o.t.stride;
         const int32_t up = ckci_k_divide(position, p.by_tile_x), along = t.x + position - up * p.tile[1];
-        if (up < p.tile[0] && t.y + up < p.output[0] && along < p.output[1] && channel < p.k) {
-            unsigned char *to =
-                p.o.t.p + CKCI_K_HALF * (t.n * s[1] + channel * s[2] + (t.y + up) * s[4] + along);
-            if (p.o.form != CKCI_FORM_STORE) {
-                ckci_k_epilogue<8, false>(p.o, x, to, channel);
-            }
-            ckci_k_store8(T::TYPE, to, x);
+        if (up >= p.tile[0] || t.y + up >= p.output[0] || along >= p.output[1] || channel0 + k >= p.k) {
+            return;
         }
+        unsigned char *to =
+            p.o.t.p + CKCI_K_HALF * (t.n * s[1] + (channel0 + k) * s[2] + (t.y + up) * s[4] + along);
+        const int what = form(p);
+        if (what >= NUMBERS) {
+            uint32_t words[4];
+            if (what == RESIDUAL) {
+                load_residual(p, to, words);
+            }
+            const float added = m.added[k], factor = m.factor[k];
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                x[i] = ckci_k_fma(p.o.alpha, x[i] * factor, added);
+            }
+            if (what == RESIDUAL) {
+                ckci_k_add_residual(p.o, x, T::TYPE, words, p.o.gate);
+            }
+            ckci_k_limit_line(p.o, x);
+        } else if (what == ANY) {
+            ckci_k_epilogue<8, false>(p.o, x, to, channel0 + k);
+        }
+        ckci_k_store8(T::TYPE, to, x);
     }
 
-    /* What is known of an epilogue: nothing, that there is none, that it is linear with D tensors that have
-       a number for each channel. */
-    enum { ANY, PLAIN, ADDS };
+    /* The residual's 16 bytes beside those at `to`. */
+    static CKCI_K_MEMBER void load_residual(const ckci_gpu_stem &p, const unsigned char *to,
+                                            uint32_t (&words)[4])
+    {
+        ckci_k_load_words<8>(ckci_k_global(p.o.d[p.o.residual - 1].p + (to - p.o.t.p)), words);
+    }
 
     /* The same of channels of a position. */
     template <class T>
-    static CKCI_K_MEMBER void store_chunks(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
-                                           int32_t channel0, all_sums &sum)
+    static CKCI_K_MEMBER void store_chunks(const ckci_gpu_stem &p, const lds &m, const ckci_k_stem_item &t,
+                                           int32_t row0, int32_t channel0, all_sums &sum)
     {
-        float shift[U::CHUNKS][8];
-        if (p.o.form == CKCI_FORM_STORE) {
-            CKCI_K_UNROLL(4)
+        const int what = form(p);
+        if (what == PLAIN) {
+            store_tiles<T, PLAIN>(p, m, t, row0, channel0, sum);
+        } else if (what == NUMBERS) {
+            store_tiles<T, NUMBERS>(p, m, t, row0, channel0, sum);
+        } else if (what == RESIDUAL && U::HOLDS == 1) { /* NVIDIA has no registers for it */
+            store_tiles<T, RESIDUAL>(p, m, t, row0, channel0, sum);
+        } else { /* the code stands once: it takes the first sums, and the others move up */
+            CKCI_K_UNROLL(1)
             for (int i = 0; i < TILES; i++) {
-                store<T, PLAIN>(p, t, row0 + i * 16, channel0, shift, sum[i]);
-            }
-            return;
-        }
-        if (p.o.residual == 0) {
-            added(p, channel0, shift);
-            CKCI_K_UNROLL(4)
-            for (int i = 0; i < TILES; i++) {
-                store<T, ADDS>(p, t, row0 + i * 16, channel0, shift, sum[i]);
-            }
-            return;
-        }
-        /* the code of the epilogue stands once: it takes the first sums, and the others move up */
-        CKCI_K_UNROLL(1)
-        for (int i = 0; i < TILES; i++) {
-            store<T, ANY>(p, t, row0 + i * 16, channel0, shift, sum[0]);
-            CKCI_K_UNROLL(4)
-            for (int j = 0; j < (TILES - 1) * 4; j++) {
-                sum[j / 4][j % 4] = sum[j / 4 + 1][j % 4];
-            }
-        }
-    }
-
-    /* Those numbers of a thread's channels, added. */
-    static CKCI_K_MEMBER void added(const ckci_gpu_stem &p, int32_t channel0, float (&shift)[U::CHUNKS][8])
-    {
-        CKCI_K_UNROLL(4)
-        for (int u = 0; u < U::CHUNKS; u++) {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                shift[u][i] = 0;
-            }
-        }
-        CKCI_K_UNROLL(1)
-        for (int32_t d = 0; d < p.o.adds; d++) {
-            CKCI_K_UNROLL(4)
-            for (int u = 0; u < U::CHUNKS; u++) {
-                const int32_t k = channel0 + U::chunk_channel(u);
-                if (k < p.k) {
-                    float more[8];
-                    ckci_k_load_channels<8>(p.o.d[d], 0, k, more);
-                    CKCI_K_UNROLL(8)
-                    for (int i = 0; i < 8; i++) {
-                        shift[u][i] = fmaf(p.o.beta, more[i], shift[u][i]);
-                    }
+                store<T, ANY>(p, m, t, row0 + i * 16, channel0, sum[0]);
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < (TILES - 1) * 4; j++) {
+                    sum[j / 4][j % 4] = sum[j / 4 + 1][j % 4];
                 }
             }
         }
     }
 
     template <class T, int FORM>
-    static CKCI_K_MEMBER void store(const ckci_gpu_stem &p, const ckci_k_stem_item &t, int32_t row0,
-                                    int32_t channel0, const float (&shift)[U::CHUNKS][8],
-                                    const typename U::sums (&sum)[4])
+    static CKCI_K_MEMBER void store_tiles(const ckci_gpu_stem &p, const lds &m, const ckci_k_stem_item &t,
+                                          int32_t row0, int32_t channel0, const all_sums &sum)
     {
-        (void)shift;
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < TILES; i++) {
+            store<T, FORM>(p, m, t, row0 + i * 16, channel0, sum[i]);
+        }
+    }
+
+    /* What eight channels from channel0 + k on have, to their sums. */
+    static CKCI_K_MEMBER void add(const ckci_gpu_stem &p, const lds &m, int32_t k, float (&x)[8])
+    {
+        alignas(16) float more[8];
+        if (p.o.residual == CKCI_RESIDUAL_FACTORS) {
+            ckci_k_take_line(m.factor + k, more);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                x[i] *= more[i];
+            }
+        }
+        ckci_k_take_line(m.added + k, more);
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            x[i] = ckci_k_fma(p.o.alpha, x[i], more[i]);
+        }
+    }
+
+    template <class T, int FORM>
+    static CKCI_K_MEMBER void store(const ckci_gpu_stem &p, const lds &m, const ckci_k_stem_item &t,
+                                    int32_t row0, int32_t channel0, const typename U::sums (&sum)[4])
+    {
         const int32_t sy = (int32_t)p.o.t.stride[4], sx = (int32_t)p.o.t.stride[5];
         unsigned char *image = p.o.t.p + CKCI_K_HALF * (t.n * p.o.t.stride[1] + channel0);
         CKCI_K_UNROLL(2)
@@ -12742,6 +12778,15 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                 continue;
             }
             unsigned char *to = image + CKCI_K_HALF * (y * sy + x * sx);
+            uint32_t words[U::CHUNKS][4];
+            if constexpr (FORM == RESIDUAL) {
+                CKCI_K_UNROLL(4)
+                for (int u = 0; u < U::CHUNKS; u++) {
+                    if (channel0 + U::chunk_channel(u) < p.k) {
+                        load_residual(p, to + CKCI_K_HALF * U::chunk_channel(u), words[u]);
+                    }
+                }
+            }
             CKCI_K_UNROLL(4)
             for (int u = 0; u < U::CHUNKS; u++) {
                 const int32_t k = U::chunk_channel(u);
@@ -12750,18 +12795,19 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                 for (int i = 0; i < 8; i++) {
                     x[i] = U::chunk(sum, u, h, i);
                 }
-                if constexpr (FORM == ADDS) {
-                    CKCI_K_UNROLL(8)
-                    for (int i = 0; i < 8; i++) {
-                        x[i] = fmaf(p.o.alpha, x[i], shift[u][i]);
+                if (channel0 + k >= p.k) {
+                    continue;
+                }
+                if constexpr (FORM == NUMBERS || FORM == RESIDUAL) {
+                    add(p, m, k, x);
+                    if constexpr (FORM == RESIDUAL) {
+                        ckci_k_add_residual(p.o, x, T::TYPE, words[u], p.o.gate);
                     }
                     ckci_k_limit_line(p.o, x);
-                } else if (FORM == ANY && channel0 + k < p.k) {
+                } else if (FORM == ANY) {
                     ckci_k_epilogue<8, false>(p.o, x, to + CKCI_K_HALF * k, channel0 + k);
                 }
-                if (channel0 + k < p.k) {
-                    ckci_k_store8(T::TYPE, to + CKCI_K_HALF * k, x);
-                }
+                ckci_k_store8(T::TYPE, to + CKCI_K_HALF * k, x);
             }
         }
     }
@@ -14236,6 +14282,7 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
             }
             if (work < p.work) {
                 operands a;
+                expect(p, work * U::POSITIONS, column0, columns);
                 a.turn(x);
                 tile<T>(p, m, a, work * U::POSITIONS, column0, columns);
             }
@@ -14288,24 +14335,44 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
                    (image * o.t.stride[0] + 4 * (row - image * p.as.point.fours) + column * o.t.stride[5]);
     }
 
-    /* The residual's positions come to those of a column, which go to `to`. */
-    template <int N>
-    static CKCI_K_MEMBER void add_residual(const ckci_gpu_conv &p, float (&x)[N], const unsigned char *to)
+    /* NVIDIA: the residual, whose lines a lane will load one by one: registers. */
+    static CKCI_K_MEMBER void expect(const ckci_gpu_conv &p, int32_t row0, int32_t column0, int32_t columns)
     {
-        const unsigned char *from = ckci_k_global(p.o.d[p.as.point.residual - 1].p + (to - p.o.t.p));
-        uint32_t words[N / 2];
-        ckci_k_load_words<N>(from, words);
-        ckci_k_add_residual(p.o, x, p.o.t.dtype, words, p.o.gate);
+        const int32_t lanes = U::POSITIONS / (p.as.point.eights ? 2 : 1),
+                      lane = (int32_t)threadIdx.x % U::WAVE;
+        const int32_t row = row0 + lane % lanes * (U::POSITIONS / lanes);
+        if (!U::NVIDIA || row >= p.rows || held::form(p) != CKCI_K_POINT_RESIDUAL) {
+            return;
+        }
+        const unsigned char *at = p.o.d[p.as.point.residual - 1].p + (place(p, row, column0) - p.o.t.p);
+        const int64_t step = ckci_k_size(p.o.t.dtype) * p.o.t.stride[5];
+        CKCI_K_UNROLL(1)
+        for (int32_t i = lane / lanes; i < columns; i += U::WAVE / lanes) {
+            ckci_k_expect(at + i * step);
+        }
     }
 
-    /* Positions of a column to memory. */
+    /* The residual's positions of a column, which go to `to`. */
+    template <int N>
+    static CKCI_K_MEMBER void load_residual(const ckci_gpu_conv &p, const unsigned char *to,
+                                            uint32_t (&words)[N / 2])
+    {
+        ckci_k_load_words<N>(ckci_k_global(p.o.d[p.as.point.residual - 1].p + (to - p.o.t.p)), words);
+    }
+
+    /* Positions of a column to memory; words: the residual's (NVIDIA: loaded now). */
     template <int N, int FORM>
     static CKCI_K_MEMBER void store_column(const ckci_gpu_conv &p, const lds &m, float (&x)[N],
-                                           unsigned char *to, int32_t column, int32_t column0)
+                                           uint32_t (&words)[N / 2], unsigned char *to, int32_t column,
+                                           int32_t column0)
     {
+        (void)words;
         held::template finish<N, true, FORM>(p, m.weights, x, to, column, column0);
         if constexpr (FORM == CKCI_K_POINT_RESIDUAL) {
-            add_residual(p, x, to);
+            if (U::NVIDIA) {
+                load_residual<N>(p, to, words);
+            }
+            ckci_k_add_residual(p.o, x, p.o.t.dtype, words, p.o.gate);
         }
         if constexpr (FORM == CKCI_K_POINT_ADDED || FORM == CKCI_K_POINT_RESIDUAL) {
             ckci_k_limit_line(p.o, x);
@@ -14318,12 +14385,17 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
     }
 
     /* Lines l, ... of all four products, TWO of them: eight columns of positions that lie side by side. Those
-       of any form go through the same instructions, one after the other (AMD has no registers for that). */
+       of any form go through the same instructions, one after the other (AMD has no registers for that).
+       AMD: residuals of SOME columns are under way together (NVIDIA: see expect). */
     template <int TWO, int FORM>
     static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
                                     int l, int32_t row, int32_t column, int32_t column0)
     {
-        enum { N = 4 * TWO, ROLLED = U::NVIDIA && FORM == CKCI_K_POINT_ANY };
+        enum {
+            N = 4 * TWO,
+            ROLLED = U::NVIDIA && FORM == CKCI_K_POINT_ANY,
+            SOME = !U::NVIDIA && FORM == CKCI_K_POINT_RESIDUAL ? 4 : 1
+        };
         float v[N][8];
         CKCI_K_UNROLL(8)
         for (int j = 0; j < N; j++) {
@@ -14335,31 +14407,28 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
         const ckci_gpu_target &o = p.o;
         unsigned char *to = place(p, row, column);
         const int64_t step = ckci_k_size(o.t.dtype) * o.t.stride[5];
-        if constexpr (ROLLED) {
-            CKCI_K_UNROLL(1)
-            for (int i = 0; i < 8 && column + i < p.columns; i++) {
+        uint32_t words[SOME][N / 2];
+        CKCI_K_UNROLL(ROLLED ? 1 : 8)
+        for (int i = 0; i < 8; i++) {
+            if (SOME > 1 && i % SOME == 0) {
+                CKCI_K_UNROLL(8)
+                for (int k = 0; k < SOME; k++) {
+                    if (column + i + k < p.columns) {
+                        load_residual<N>(p, to + (i + k) * step, words[k]);
+                    }
+                }
+            }
+            if (column + i < p.columns) {
                 alignas(16) float x[N];
                 CKCI_K_UNROLL(8)
                 for (int j = 0; j < N; j++) {
-                    x[j] = v[j][0];
+                    x[j] = v[j][ROLLED ? 0 : i];
                     CKCI_K_UNROLL(8)
-                    for (int k = 0; k < 7; k++) {
+                    for (int k = 0; ROLLED && k < 7; k++) {
                         v[j][k] = v[j][k + 1];
                     }
                 }
-                store_column<N, FORM>(p, m, x, to + i * step, column + i, column0);
-            }
-        } else {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                if (column + i < p.columns) {
-                    alignas(16) float x[N];
-                    CKCI_K_UNROLL(8)
-                    for (int j = 0; j < N; j++) {
-                        x[j] = v[j][i];
-                    }
-                    store_column<N, FORM>(p, m, x, to + i * step, column + i, column0);
-                }
+                store_column<N, FORM>(p, m, x, words[i % SOME], to + i * step, column + i, column0);
             }
         }
     }

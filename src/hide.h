@@ -26,8 +26,6 @@
 #undef ADD
 #pragma push_macro("ADDED")
 #undef ADDED
-#pragma push_macro("ADDS")
-#undef ADDS
 #pragma push_macro("ADD_RELU")
 #undef ADD_RELU
 #pragma push_macro("AFFINE")

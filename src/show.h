@@ -16,7 +16,6 @@
 #pragma pop_macro("ACROSS_N")
 #pragma pop_macro("ADD")
 #pragma pop_macro("ADDED")
-#pragma pop_macro("ADDS")
 #pragma pop_macro("ADD_RELU")
 #pragma pop_macro("AFFINE")
 #pragma pop_macro("AFTER")

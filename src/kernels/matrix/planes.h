@@ -172,6 +172,7 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
             }
             if (work < p.work) {
                 operands a;
+                expect(p, work * U::POSITIONS, column0, columns);
                 a.turn(x);
                 tile<T>(p, m, a, work * U::POSITIONS, column0, columns);
             }
@@ -224,24 +225,44 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
                    (image * o.t.stride[0] + 4 * (row - image * p.as.point.fours) + column * o.t.stride[5]);
     }
 
-    /* The residual's positions come to those of a column, which go to `to`. */
-    template <int N>
-    static CKCI_K_MEMBER void add_residual(const ckci_gpu_conv &p, float (&x)[N], const unsigned char *to)
+    /* NVIDIA: the residual, whose lines a lane will load one by one: registers. */
+    static CKCI_K_MEMBER void expect(const ckci_gpu_conv &p, int32_t row0, int32_t column0, int32_t columns)
     {
-        const unsigned char *from = ckci_k_global(p.o.d[p.as.point.residual - 1].p + (to - p.o.t.p));
-        uint32_t words[N / 2];
-        ckci_k_load_words<N>(from, words);
-        ckci_k_add_residual(p.o, x, p.o.t.dtype, words, p.o.gate);
+        const int32_t lanes = U::POSITIONS / (p.as.point.eights ? 2 : 1),
+                      lane = (int32_t)threadIdx.x % U::WAVE;
+        const int32_t row = row0 + lane % lanes * (U::POSITIONS / lanes);
+        if (!U::NVIDIA || row >= p.rows || held::form(p) != CKCI_K_POINT_RESIDUAL) {
+            return;
+        }
+        const unsigned char *at = p.o.d[p.as.point.residual - 1].p + (place(p, row, column0) - p.o.t.p);
+        const int64_t step = ckci_k_size(p.o.t.dtype) * p.o.t.stride[5];
+        CKCI_K_UNROLL(1)
+        for (int32_t i = lane / lanes; i < columns; i += U::WAVE / lanes) {
+            ckci_k_expect(at + i * step);
+        }
     }
 
-    /* Positions of a column to memory. */
+    /* The residual's positions of a column, which go to `to`. */
+    template <int N>
+    static CKCI_K_MEMBER void load_residual(const ckci_gpu_conv &p, const unsigned char *to,
+                                            uint32_t (&words)[N / 2])
+    {
+        ckci_k_load_words<N>(ckci_k_global(p.o.d[p.as.point.residual - 1].p + (to - p.o.t.p)), words);
+    }
+
+    /* Positions of a column to memory; words: the residual's (NVIDIA: loaded now). */
     template <int N, int FORM>
     static CKCI_K_MEMBER void store_column(const ckci_gpu_conv &p, const lds &m, float (&x)[N],
-                                           unsigned char *to, int32_t column, int32_t column0)
+                                           uint32_t (&words)[N / 2], unsigned char *to, int32_t column,
+                                           int32_t column0)
     {
+        (void)words;
         held::template finish<N, true, FORM>(p, m.weights, x, to, column, column0);
         if constexpr (FORM == CKCI_K_POINT_RESIDUAL) {
-            add_residual(p, x, to);
+            if (U::NVIDIA) {
+                load_residual<N>(p, to, words);
+            }
+            ckci_k_add_residual(p.o, x, p.o.t.dtype, words, p.o.gate);
         }
         if constexpr (FORM == CKCI_K_POINT_ADDED || FORM == CKCI_K_POINT_RESIDUAL) {
             ckci_k_limit_line(p.o, x);
@@ -254,12 +275,17 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
     }
 
     /* Lines l, ... of all four products, TWO of them: eight columns of positions that lie side by side. Those
-       of any form go through the same instructions, one after the other (AMD has no registers for that). */
+       of any form go through the same instructions, one after the other (AMD has no registers for that).
+       AMD: residuals of SOME columns are under way together (NVIDIA: see expect). */
     template <int TWO, int FORM>
     static CKCI_K_MEMBER void store(const ckci_gpu_conv &p, const lds &m, const typename U::sums (&d)[4],
                                     int l, int32_t row, int32_t column, int32_t column0)
     {
-        enum { N = 4 * TWO, ROLLED = U::NVIDIA && FORM == CKCI_K_POINT_ANY };
+        enum {
+            N = 4 * TWO,
+            ROLLED = U::NVIDIA && FORM == CKCI_K_POINT_ANY,
+            SOME = !U::NVIDIA && FORM == CKCI_K_POINT_RESIDUAL ? 4 : 1
+        };
         float v[N][8];
         CKCI_K_UNROLL(8)
         for (int j = 0; j < N; j++) {
@@ -271,31 +297,28 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
         const ckci_gpu_target &o = p.o;
         unsigned char *to = place(p, row, column);
         const int64_t step = ckci_k_size(o.t.dtype) * o.t.stride[5];
-        if constexpr (ROLLED) {
-            CKCI_K_UNROLL(1)
-            for (int i = 0; i < 8 && column + i < p.columns; i++) {
+        uint32_t words[SOME][N / 2];
+        CKCI_K_UNROLL(ROLLED ? 1 : 8)
+        for (int i = 0; i < 8; i++) {
+            if (SOME > 1 && i % SOME == 0) {
+                CKCI_K_UNROLL(8)
+                for (int k = 0; k < SOME; k++) {
+                    if (column + i + k < p.columns) {
+                        load_residual<N>(p, to + (i + k) * step, words[k]);
+                    }
+                }
+            }
+            if (column + i < p.columns) {
                 alignas(16) float x[N];
                 CKCI_K_UNROLL(8)
                 for (int j = 0; j < N; j++) {
-                    x[j] = v[j][0];
+                    x[j] = v[j][ROLLED ? 0 : i];
                     CKCI_K_UNROLL(8)
-                    for (int k = 0; k < 7; k++) {
+                    for (int k = 0; ROLLED && k < 7; k++) {
                         v[j][k] = v[j][k + 1];
                     }
                 }
-                store_column<N, FORM>(p, m, x, to + i * step, column + i, column0);
-            }
-        } else {
-            CKCI_K_UNROLL(8)
-            for (int i = 0; i < 8; i++) {
-                if (column + i < p.columns) {
-                    alignas(16) float x[N];
-                    CKCI_K_UNROLL(8)
-                    for (int j = 0; j < N; j++) {
-                        x[j] = v[j][i];
-                    }
-                    store_column<N, FORM>(p, m, x, to + i * step, column + i, column0);
-                }
+                store_column<N, FORM>(p, m, x, words[i % SOME], to + i * step, column + i, column0);
             }
         }
     }
