@@ -1128,6 +1128,10 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef I
 #pragma push_macro("I8")
 #undef I8
+#pragma push_macro("IM2COL")
+#undef IM2COL
+#pragma push_macro("IM2COL_BACK")
+#undef IM2COL_BACK
 #pragma push_macro("IN")
 #undef IN
 #pragma push_macro("INNER")
@@ -2042,6 +2046,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 /* channels first: on their way to matrix units */
 #define CKCI_KEEP_MOVE CKCI_OR(CKCI_HAS_TRANSFORM, CKCI_AND(CKCI_USES_CONV, CKCI_HAS_CHANNELS_FIRST))
 #define CKCI_KEEP_SAMPLE CKCI_AND(CKCI_USES_CONV, CKCI_HAS_CHANNELS_FIRST)
+#define CKCI_KEEP_IM2COL CKCI_USES_CONV
+#define CKCI_KEEP_IM2COL_BACK CKCI_HAS_BWD_DATA
 #define CKCI_KEEP_SAMPLE_BACK CKCI_AND(CKCI_HAS_BWD_DATA, CKCI_HAS_CHANNELS_FIRST)
 
 /* Instances, by operation. */
@@ -3838,6 +3844,29 @@ typedef struct ckci_gpu_sample {
     ckci_divisor by_stride[5]; /* spread */
 } ckci_gpu_sample;
 
+/* Positions of a row that a thread of im2col and col2im has. */
+enum { CKCI_IM2COL_POSITIONS = 4, CKCI_COL2IM_POSITIONS = 8 };
+
+/* Rows of channels and taps, one for each position of out: [n][z][y][x][row]. Of the four axes of a row, c, z,
+   y, x, the innermost comes first in what is called [4]. */
+typedef struct ckci_gpu_im2col {
+    ckci_tensor t; /* in, or din */
+    unsigned char *rows;
+    int64_t row;   /* numbers of a row */
+    int32_t count; /* threads at work */
+    int32_t vec;   /* col2im: eight positions are stored together */
+    int32_t input[3], output[3], filter[3], stride[3], dilation[3], pad[3];
+    int32_t go[4][3], before[4];        /* im2col: places from one position of out, z, y, x, to the next, and
+                                           before the first one */
+    int32_t limit[4], step[4], apart[4]; /* places of in; numbers of in from one place, places from one tap, to
+                                            the next */
+    int32_t of_row[4];                      /* col2im: numbers of a row from one c, z, y, x to the next */
+    ckci_divisor by_len[3];                 /* im2col: the three inner axes of a row */
+    ckci_divisor by_pieces, by_out[3];      /* pieces of 16 bytes of a row; positions z, y, x */
+    ckci_divisor by_c, by_runs, by_y, by_z; /* col2im: channels, runs of positions, y, z of din */
+    ckci_divisor by_stride[3];
+} ckci_gpu_im2col;
+
 /* The matrix unit of a GPU: CKCI_UNIT_... */
 CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
 {
@@ -4204,6 +4233,8 @@ CKCI_FN int32_t ckci_matrix_unit(const ckconv_device *d)
     X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
     X(sample, SAMPLE, 1, ckci_gpu_sample, 256, ckci_k_sample<false>)                                         \
     X(spread, SAMPLE_BACK, 1, ckci_gpu_sample, 256, ckci_k_sample<true>)                                     \
+    X(im2col, IM2COL, 3, ckci_gpu_im2col, 256, ckci_k_im2col<false>)                                         \
+    X(col2im, IM2COL_BACK, 4, ckci_gpu_im2col, 256, ckci_k_im2col<true>)                                     \
     X(pixel_half, PIXEL_half, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_half>)                            \
     X(pixel_f32, PIXEL_f32, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_f32>)
 
@@ -4257,6 +4288,7 @@ enum {
     CKCI_ARGS_ckci_gpu_move,
     CKCI_ARGS_ckci_gpu_moves,
     CKCI_ARGS_ckci_gpu_sample,
+    CKCI_ARGS_ckci_gpu_im2col,
     CKCI_ARGS_ckci_gpu_bias
 };
 
@@ -4280,6 +4312,7 @@ typedef struct ckci_launch {
         ckci_gpu_move move;
         ckci_gpu_moves moves; /* begins with move */
         ckci_gpu_sample sample;
+        ckci_gpu_im2col im2col;
         ckci_gpu_bias bias;
     } a;
 } ckci_launch;
@@ -23324,6 +23357,164 @@ CKCI_FN ckconv_status ckci_list_sample(const ckconv_plan *plan, const ckci_probl
 
 
 /*------------------------------------------------------------------------------------------------------------
+  >>gpu-im2col
+  Filters of several taps over few positions, whose weights lie with taps next to each other (GKCYX): other
+  kernels turn the weights, which are larger than all that is multiplied with them. Here a launch (>>k-im2col)
+  makes a row of every position of out, channels and taps in the order of the weights, and what is left is a
+  layer of one tap, whose weights are read (or written) as they lie, planned like any other. bwd_data writes
+  such rows, of f32, and the launch comes after: it sums for each number of din what its taps have for it.
+*/
+/* What a piece of 16 bytes takes of im2col, 200 instructions, and a tap of eight positions of col2im, 180, in
+   multiply-adds (1.4 an instruction, as sample's take on an H200). */
+#define CKCI_IM2COL_STEPS 280.
+#define CKCI_COL2IM_STEPS 250.
+
+/* The layer of one tap, the launch, and what that costs. */
+typedef struct ckci_im2col {
+    ckci_conv conv;
+    int64_t bytes; /* of workspace: rows */
+    ckci_launch l;
+    double cost;
+} ckci_im2col;
+
+/* The launch between in (or din) and rows at ws; step: of c, z, y, x in a row. */
+CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], int64_t row, unsigned char *ws,
+                              ckci_launch *l)
+{
+    const int back = p->op == CKCONV_BWD_DATA;
+    const ckci_tensor *t = &p->t[CKCI_IN];
+    const int64_t piece = 16 / (int64_t)ckci_size(t->dtype),
+                  positions = p->n * p->output[0] * p->output[1] * p->output[2],
+                  runs = ckci_ceil_div(p->input[2], CKCI_COL2IM_POSITIONS);
+    ckci_gpu_im2col *k = &l->a.im2col;
+    ckci_set_kernel(l, back ? CKCI_KERNEL_col2im : CKCI_KERNEL_im2col);
+    memset(k, 0, sizeof *k);
+    k->t = *t;
+    k->rows = ws;
+    k->row = row;
+    for (int i = 0; i < 3; i++) {
+        k->input[i] = (int32_t)p->input[i];
+        k->output[i] = (int32_t)p->output[i];
+        k->filter[i] = (int32_t)p->filter[i];
+        k->stride[i] = (int32_t)p->stride[i];
+        k->dilation[i] = (int32_t)p->dilation[i];
+        k->pad[i] = (int32_t)p->pad[i];
+        k->by_out[i] = ckci_make_divisor(p->output[i]);
+        k->by_stride[i] = ckci_make_divisor(p->stride[i]);
+    }
+    for (int i = 0; i < 4; i++) { /* the axis that i others lie inside of */
+        int inside = 0;
+        const int64_t len = i ? p->filter[i - 1] : p->c;
+        for (int j = 0; j < 4; j++) {
+            const int64_t other = j ? p->filter[j - 1] : p->c;
+            inside += step[j] < step[i] || (step[j] == step[i] && (other < len || (other == len && j < i)));
+        }
+        k->of_row[i] = (int32_t)step[i];
+        if (i > 0) {
+            k->go[inside][i - 1] = k->stride[i - 1];
+            k->before[inside] = k->pad[i - 1];
+        }
+        k->limit[inside] = (int32_t)t->len[2 + i];
+        k->step[inside] = (int32_t)t->stride[2 + i];
+        k->apart[inside] = i ? k->dilation[i - 1] : 1;
+        if (inside < 3) {
+            k->by_len[inside] = ckci_make_divisor(len);
+        }
+    }
+    k->by_pieces = ckci_make_divisor(row / piece);
+    k->by_c = ckci_make_divisor(p->c);
+    k->by_runs = ckci_make_divisor(runs);
+    k->by_y = ckci_make_divisor(p->input[1]);
+    k->by_z = ckci_make_divisor(p->input[0]);
+    k->vec = back && t->stride[5] == 1 && ckci_aligned_planes(t, p->input[2], CKCI_COL2IM_POSITIONS) &&
+             t->stride[3] % CKCI_COL2IM_POSITIONS == 0 && t->stride[4] % CKCI_COL2IM_POSITIONS == 0;
+    k->count = (int32_t)(back ? p->n * p->input[0] * p->input[1] * runs * p->c
+                              : ckci_ceil_div(positions, CKCI_IM2COL_POSITIONS) * (row / piece));
+    l->grid = ckci_ceil_div(k->count, 256);
+}
+
+CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *device, int64_t limit,
+                                       unsigned char *ws, ckci_im2col *r, ckconv_error *err)
+{
+    const ckci_tensor *in = &p->t[CKCI_IN], *w = &p->t[CKCI_WEI];
+    const int back = p->op == CKCONV_BWD_DATA;
+    const int64_t taps = p->filter[0] * p->filter[1] * p->filter[2], size = (int64_t)ckci_size(in->dtype),
+                  row = ckci_saturating_mul(p->c, taps);
+    int64_t step[4] = {0, 0, 0, 0}, positions = p->n, places = p->n;
+    for (int i = 0; i < 3; i++) {
+        positions = ckci_saturating_mul(positions, p->output[i]);
+        places = ckci_saturating_mul(places, p->input[i]);
+    }
+    memset(r, 0, sizeof *r);
+    if (!CKCI_KEEP_IM2COL || p->g != 1 || positions == 0 || taps < 2 || w->stride[2] == 1 ||
+        positions > p->k || (size != 2 && size != 4) || row * size % 16 != 0 ||
+        ckci_conv_kind(p) != CKCONV_F32 || in->op.kind != CKCONV_PASS ||
+        (p->op != CKCONV_FWD && p->num_d > 0) || !ckci_patch_order(w, step)) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "im2col takes filters of several taps in one group, of f16, bf16 or f32, over at "
+                         "most K positions, weights that are dense with taps next to each other, C * taps "
+                         "numbers of a multiple of 16 bytes, no operation on in, D tensors only of out");
+    }
+    if (ckci_saturating_mul(row, ckci_max(positions, places)) > INT32_MAX / 8 || ckci_span(in) > UINT32_MAX) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "im2col takes fewer than 2^28 numbers of rows, and in of less than 2^32 bytes");
+    }
+    ckci_conv *c = &r->conv;
+    ckci_tensor *rows = &c->t[CKCI_IN];
+    *c = *p;
+    int64_t next = row;
+    for (int i = 2; i >= 0; i--) {
+        c->input[i] = rows->len[3 + i] = p->output[i];
+        c->filter[i] = c->stride[i] = c->dilation[i] = c->t[CKCI_WEI].len[3 + i] = 1;
+        c->pad[i] = 0;
+        rows->stride[3 + i] = next;
+        next *= p->output[i];
+    }
+    rows->stride[0] = rows->stride[1] = next;
+    rows->stride[2] = 1;
+    c->c = rows->len[2] = c->t[CKCI_WEI].len[2] = row;
+    c->t[CKCI_WEI].stride[2] = 1;
+    rows->p = ws;
+    if (back) { /* din's numbers are rounded once, as sums of these */
+        rows->dtype = rows->compute = CKCONV_F32;
+        rows->plain = 1;
+    }
+    const int64_t bytes = next * p->n * (int64_t)ckci_size(rows->dtype);
+    r->bytes = ckci_ceil_div(bytes, 256) * 256;
+    if (r->bytes > limit) {
+        return ckci_over_limit("rows of channels and taps", r->bytes, err);
+    }
+    ckci_make_im2col(p, step, row, ws, &r->l);
+    const double count = (double)r->l.a.im2col.count * (back ? (double)taps * CKCI_COL2IM_STEPS
+                                                             : CKCI_IM2COL_POSITIONS * CKCI_IM2COL_STEPS);
+    const double work = ckci_move_cost(device, 0) + ckci_cost_fma(device, count / ckci_units(device)),
+                 memory = ckci_move_cost(device, (double)bytes / 2);
+    r->cost = work > memory ? work : memory;
+    return CKCONV_OK;
+}
+
+CKCI_FN ckconv_status ckci_fit_im2col(ckci_fit *f, ckconv_error *err)
+{
+    ckci_im2col r;
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
+    CKCI_TRY(ckci_find_im2col(&f->p->conv, &f->plan->device, f->limit, NULL, &r, err));
+    return ckci_fit_rest(f, &r.conv, r.bytes, r.cost, err);
+}
+
+CKCI_FN ckconv_status ckci_list_im2col(const ckconv_plan *plan, const ckci_problem *p,
+                                       const ckconv_args *args, unsigned char *ws, const ckci_gpu_tile *tile,
+                                       const ckci_emitter *e, ckconv_error *err)
+{
+    ckci_im2col r;
+    (void)args;
+    (void)tile;
+    CKCI_TRY(ckci_find_im2col(&p->conv, &plan->device, ckci_run_limit(plan), ws, &r, err));
+    return ckci_list_rest(plan, &r.conv, r.bytes, &r.l, ws, e, err);
+}
+
+
+/*------------------------------------------------------------------------------------------------------------
   >>gpu-norm
   Group norm (>>k-norm-common): how slabs are shared out to blocks, which of them stay in LDS, and the
   launches of a pass. A block owns a part of the positions of its groups; parts of a slab meet in workspace,
@@ -24820,6 +25011,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
     X(gpu_sample_bwd_data, UNFUSED, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sample, ckci_list_sample)   \
     X(gpu_sample_bwd_weight, UNFUSED, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sample,                 \
       ckci_list_sample)                                                                                      \
+    X(gpu_im2col_fwd, UNFUSED, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_im2col, ckci_list_im2col)             \
+    X(gpu_im2col_bwd_data, UNFUSED, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_im2col, ckci_list_im2col)   \
+    X(gpu_im2col_bwd_weight, UNFUSED, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_im2col,                 \
+      ckci_list_im2col)                                                                                      \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, CKCI_NO_TILE(PAIR, 64), ckci_fit_gpu_pair,  \
       ckci_list_gpu_pair)                                                                                    \
     CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_conv_conv_matrix, CKCONV_F32,                   \
@@ -26850,6 +27045,8 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                    ? "sums go through workspace to a launch of their own for the epilogue"
                : instance->fit == ckci_fit_sample
                    ? "positions that strides meet are sampled in workspace, or spread from there"
+               : instance->fit == ckci_fit_im2col
+                   ? "few positions: taps become rows in workspace, of which weights are a matrix as they lie"
                : ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
@@ -26992,7 +27189,8 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
         if (instance->fit == ckci_fit_sums) {
             at = ckci_append(text, size, at, " of %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_APART]));
-        } else if (instance->fit == ckci_fit_patches || instance->fit == ckci_fit_sample) {
+        } else if (instance->fit == ckci_fit_patches || instance->fit == ckci_fit_sample ||
+                   instance->fit == ckci_fit_im2col) {
             at = ckci_append(text, size, at, " of %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_PART]));
         } else if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {
@@ -27865,6 +28063,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_RECOMPUTE_BESIDE
 #undef CKCI_UNFUSED_MORE
 #undef CKCI_SAMPLE_STEPS
+#undef CKCI_IM2COL_STEPS
+#undef CKCI_COL2IM_STEPS
 #undef CKCI_NEAR_NVIDIA_BYTES
 #undef CKCI_NEAR_NVIDIA_PIXELS
 #undef CKCI_NEAR_NVIDIA_POSITIONS
@@ -27936,6 +28136,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_KEEP_PIXEL_f32
 #undef CKCI_KEEP_MOVE
 #undef CKCI_KEEP_SAMPLE
+#undef CKCI_KEEP_IM2COL
+#undef CKCI_KEEP_IM2COL_BACK
 #undef CKCI_KEEP_SAMPLE_BACK
 #undef CKCI_KEEP_NORM
 #undef CKCI_KEEP_NORM_F64
@@ -28196,6 +28398,8 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("HOW")
 #pragma pop_macro("I")
 #pragma pop_macro("I8")
+#pragma pop_macro("IM2COL")
+#pragma pop_macro("IM2COL_BACK")
 #pragma pop_macro("IN")
 #pragma pop_macro("INNER")
 #pragma pop_macro("IS_ACROSS")

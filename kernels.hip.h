@@ -60,6 +60,7 @@ type of the sums, and every storage type is converted when it is loaded)
                        bytes, turned or not
     sample, spread     one tap with strides, channels first: the positions that are read become a dense
                        tensor; back, with zeros between
+    im2col, col2im     few positions: a row of channels and taps for each; what such rows have for din, summed
 
 No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order; over
 positions, its error does not grow with their number (>>k-prim, long sums). All but matrix_... are plain
@@ -75,6 +76,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
     >>k-chunks         16 bytes at a time through LDS     >>k-launch         the table expanded, launch
     >>k-matrix-gather  all three on matrix units          >>k-undef
     >>k-bias           dbias                              >>k-sample       one tap with strides
+    >>k-im2col         few positions
 */
 
 #ifndef CKCONV_IMPLEMENTATION
@@ -27502,6 +27504,202 @@ template <class MOVE> struct ckci_k_moves {
 template <class MOVE> struct ckci_k_resident<ckci_k_moves<MOVE>> : ckci_k_resident<MOVE> {
 };
 #endif /* CKCI_KEEP_MOVE */
+#if CKCI_KEEP_IM2COL
+
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-im2col
+  Few positions (>>gpu-im2col). im2col: in's numbers that a position of out meets become a row, channels and
+  taps in the order of the weights, zeros where taps lie on padding. A thread has 16 bytes of the rows of four
+  neighbouring positions, neighbouring threads what follows in a row. col2im: the same rows, of f32, are what
+  taps have for din; a thread sums eight neighbouring positions of a channel, tap by tap, neighbouring threads
+  neighbouring channels. in, din and what is read of a row's sector are small enough for the near caches.
+*/
+template <bool BACK> struct ckci_k_im2col {
+    enum { PLACES = CKCI_IM2COL_POSITIONS, RUN = CKCI_COL2IM_POSITIONS };
+    struct lds {
+        int32_t unused;
+    };
+
+    static CKCI_K_MEMBER void run(const ckci_gpu_im2col &p, lds &)
+    {
+        const int32_t e = (int32_t)blockIdx.x * 256 + (int32_t)threadIdx.x;
+        if (e >= p.count) {
+            return;
+        }
+        if constexpr (BACK) {
+            sum(p, e);
+        } else if (ckci_k_size(p.t.dtype) == 2) {
+            rows<uint16_t>(p, e);
+        } else {
+            rows<uint32_t>(p, e);
+        }
+    }
+
+    /* Where a position of out meets tap 0: places of in along the axes of a row (c: 0), and the number there,
+       counted from in's first. */
+    struct place {
+        int32_t at[4], from;
+        bool good;
+    };
+
+    static CKCI_K_MEMBER place find(const ckci_gpu_im2col &p, int32_t position)
+    {
+        place q;
+        const int32_t y = ckci_k_divide(position, p.by_out[2]), z = ckci_k_divide(y, p.by_out[1]),
+                      n = ckci_k_divide(z, p.by_out[0]);
+        const int32_t ox = position - y * p.output[2], oy = y - z * p.output[1], oz = z - n * p.output[0];
+        q.from = n * (int32_t)p.t.stride[1];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            q.at[i] = oz * p.go[i][0] + oy * p.go[i][1] + ox * p.go[i][2] - p.before[i];
+            q.from += q.at[i] * p.step[i];
+        }
+        q.good = n < (int32_t)p.t.len[1];
+        return q;
+    }
+
+    /* W: a number's bits. Loads have no branches, so that all are under way together. */
+    template <class W> static CKCI_K_MEMBER void rows(const ckci_gpu_im2col &p, int32_t e)
+    {
+        enum { PER = 16 / sizeof(W) };
+        const int32_t group = ckci_k_divide(e, p.by_pieces),
+                      first = (e - group * (int32_t)p.by_pieces.d) * PER;
+        const unsigned char *in = ckci_k_global(p.t.p);
+        place q[PLACES];
+        int32_t tap[4], rest = first;
+        W v[PLACES][PER];
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < PLACES; i++) {
+            q[i] = find(p, group * PLACES + i);
+        }
+        CKCI_K_UNROLL(3)
+        for (int j = 0; j < 3; j++) {
+            const int32_t up = ckci_k_divide(rest, p.by_len[j]);
+            tap[j] = rest - up * (int32_t)p.by_len[j].d;
+            rest = up;
+        }
+        tap[3] = rest;
+        CKCI_K_UNROLL(8)
+        for (int h = 0; h < PER; h++) {
+            int32_t far[4], more = 0;
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                far[j] = tap[j] * p.apart[j];
+                more += far[j] * p.step[j];
+            }
+            CKCI_K_UNROLL(4)
+            for (int i = 0; i < PLACES; i++) {
+                int32_t outside = q[i].good ? 0 : -1; /* negative: so is a place, or what it leaves */
+                CKCI_K_UNROLL(4)
+                for (int j = 0; j < 4; j++) {
+                    const int32_t place = q[i].at[j] + far[j];
+                    outside |= place | (p.limit[j] - 1 - place);
+                }
+                const bool good = outside >= 0;
+                const uint32_t at = good ? (uint32_t)(q[i].from + more) * (uint32_t)sizeof(W) : 0;
+                const W bits = *(const W *)(in + at);
+                v[i][h] = good ? bits : (W)0;
+            }
+            next(p, tap);
+        }
+        CKCI_K_UNROLL(4)
+        for (int i = 0; i < PLACES; i++) {
+            uint32_t w[4];
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                w[j] = PER == 8 ? (uint32_t)v[i][j * PER / 4] | (uint32_t)v[i][(j * PER / 4 + 1) % PER] << 16
+                                : (uint32_t)v[i][j % PER];
+            }
+            if (q[i].good) {
+                const ckci_k_uint4 all = {w[0], w[1], w[2], w[3]};
+                const int64_t to = (int64_t)(group * PLACES + i) * p.row + first;
+                *(ckci_k_uint4 *)(ckci_k_global(p.rows) + to * (int)sizeof(W)) = all;
+            }
+        }
+    }
+
+    /* The next number of a row. */
+    static CKCI_K_MEMBER void next(const ckci_gpu_im2col &p, int32_t (&tap)[4])
+    {
+        bool carry = true;
+        CKCI_K_UNROLL(3)
+        for (int j = 0; j < 3; j++) {
+            tap[j] += carry;
+            carry = carry && tap[j] == (int32_t)p.by_len[j].d;
+            tap[j] = carry ? 0 : tap[j];
+        }
+        tap[3] += carry;
+    }
+
+    /* The position of out, along axis a, whose tap t is place `at` of din; -1: there is none. */
+    static CKCI_K_MEMBER int32_t meets(const ckci_gpu_im2col &p, int a, int32_t at, int32_t t)
+    {
+        const int32_t far = at + p.pad[a] - t * p.dilation[a], o = ckci_k_divide(far, p.by_stride[a]);
+        const int32_t outside = far | (p.output[a] - 1 - o) | -(o * p.stride[a] != far);
+        return outside < 0 ? -1 : o;
+    }
+
+    static CKCI_K_MEMBER void sum(const ckci_gpu_im2col &p, int32_t e)
+    {
+        const int32_t run = ckci_k_divide(e, p.by_c), c = e - run * (int32_t)p.by_c.d;
+        const int32_t row = ckci_k_divide(run, p.by_runs), x = (run - row * (int32_t)p.by_runs.d) * RUN;
+        const int32_t plane = ckci_k_divide(row, p.by_y), y = row - plane * p.input[1];
+        const int32_t n = ckci_k_divide(plane, p.by_z), z = plane - n * p.input[0];
+        const unsigned char *rows = ckci_k_global(p.rows) + 4 * (int64_t)(c * p.of_row[0]);
+        const int32_t pitch = 4 * (int32_t)p.row;
+        alignas(16) float d[RUN];
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < RUN; i++) {
+            d[i] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t tz = 0; tz < p.filter[0]; tz++) {
+            const int32_t oz = meets(p, 0, z, tz);
+            CKCI_K_UNROLL(1)
+            for (int32_t ty = 0; ty < p.filter[1] && oz >= 0; ty++) {
+                const int32_t oy = meets(p, 1, y, ty);
+                const int64_t line = ((int64_t)(n * p.output[0] + oz) * p.output[1] + oy) * p.output[2];
+                const unsigned char *from = rows + 4 * (line * p.row + tz * p.of_row[1] + ty * p.of_row[2]);
+                CKCI_K_UNROLL(1)
+                for (int32_t tx = 0; tx < p.filter[2] && oy >= 0; tx++) {
+                    float more[RUN];
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < RUN; i++) {
+                        const int32_t ox = meets(p, 2, x + i, tx);
+                        const uint32_t at = ox < 0 ? 0 : (uint32_t)(ox * pitch);
+                        const float one = *(const float *)(from + at);
+                        more[i] = ox < 0 ? 0 : one;
+                    }
+                    CKCI_K_UNROLL(8)
+                    for (int i = 0; i < RUN; i++) {
+                        d[i] += more[i];
+                    }
+                    from += 4 * p.of_row[3];
+                }
+            }
+        }
+        const int64_t *s = p.t.stride;
+        unsigned char *to = ckci_k_global(p.t.p) +
+                            (n * s[1] + c * s[2] + z * s[3] + y * s[4] + x * s[5]) * ckci_k_size(p.t.dtype);
+        if (p.vec) {
+            ckci_k_store8(p.t.dtype, to, d);
+            return;
+        }
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < RUN; i++) {
+            if (x + i < p.input[2]) {
+                unsigned char *one = to + i * s[5] * ckci_k_size(p.t.dtype);
+                if (p.t.dtype == CKCONV_F32) {
+                    *(float *)one = d[i];
+                } else {
+                    *(uint16_t *)one = (uint16_t)ckci_k_two(p.t.dtype, ckci_k_bits(d[i]), 0);
+                }
+            }
+        }
+    }
+};
+#endif /* CKCI_KEEP_IM2COL */
 #if CKCI_KEEP_SAMPLE
 
 

@@ -82,6 +82,7 @@ extern "C" {
 #include "gpu/sections.h"
 #include "gpu/patches.h"
 #include "gpu/sample.h"
+#include "gpu/im2col.h"
 #include "gpu/norm.h"
 #include "gpu/pair.h"
 

@@ -336,6 +336,10 @@
 #undef I
 #pragma push_macro("I8")
 #undef I8
+#pragma push_macro("IM2COL")
+#undef IM2COL
+#pragma push_macro("IM2COL_BACK")
+#undef IM2COL_BACK
 #pragma push_macro("IN")
 #undef IN
 #pragma push_macro("INNER")

@@ -59,6 +59,7 @@ type of the sums, and every storage type is converted when it is loaded)
                        bytes, turned or not
     sample, spread     one tap with strides, channels first: the positions that are read become a dense
                        tensor; back, with zeros between
+    im2col, col2im     few positions: a row of channels and taps for each; what such rows have for din, summed
 
 No atomics; wave 32 or 64. Every output is written by one thread, and every sum has a fixed order; over
 positions, its error does not grow with their number (>>k-prim, long sums). All but matrix_... are plain
@@ -74,6 +75,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
     >>k-chunks         16 bytes at a time through LDS     >>k-launch         the table expanded, launch
     >>k-matrix-gather  all three on matrix units          >>k-undef
     >>k-bias           dbias                              >>k-sample       one tap with strides
+    >>k-im2col         few positions
 */
 
 #ifndef CKCONV_IMPLEMENTATION
@@ -179,6 +181,9 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #if CKCI_KEEP_MOVE
 #include "kernels/move.h"
 #endif /* CKCI_KEEP_MOVE */
+#if CKCI_KEEP_IM2COL
+#include "kernels/im2col.h"
+#endif /* CKCI_KEEP_IM2COL */
 #if CKCI_KEEP_SAMPLE
 #include "kernels/sample.h"
 #endif /* CKCI_KEEP_SAMPLE */

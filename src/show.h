@@ -171,6 +171,8 @@
 #pragma pop_macro("HOW")
 #pragma pop_macro("I")
 #pragma pop_macro("I8")
+#pragma pop_macro("IM2COL")
+#pragma pop_macro("IM2COL_BACK")
 #pragma pop_macro("IN")
 #pragma pop_macro("INNER")
 #pragma pop_macro("IS_ACROSS")

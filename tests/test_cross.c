@@ -14,6 +14,7 @@
      planes    channels first on matrix units: products for each image, weights that are turned
      points    one tap, channels last, weights that stay in LDS
      samples   one tap with strides, channels first, whose positions are sampled or spread
+     columns   filters over few positions, whose taps become rows in workspace
      shares    long sums of few tiles: blocks of the TMA's tiles share them (sm_90, alone: few units)
      filters   that a GPU's tiles take in sections, that step by their own size, of one pixel
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
@@ -1379,10 +1380,12 @@ static void set_sample(ckconv_conv_desc *d, test_rng *r)
     }
 }
 
-static void part_samples(void)
+/* Cases, then random ones of `set`, by the instances whose names have `family` alone. wei: the layouts of the
+   weights, in turns; columns: in may have channels last, too, and D tensors are of out alone. */
+static void run_beside(const char *what, const char *family, const block_case *cases, int count,
+                       void (*set)(ckconv_conv_desc *, test_rng *), int columns, const ckconv_layout wei[2])
 {
     static const int kinds[] = {6, 1, 5, 7}; /* bf16, f32, f16, bf16 with weights in f32 */
-    const int count = (int)(sizeof sample_cases / sizeof sample_cases[0]);
     const long before = runs;
     const long problems_before = problems;
     for (int i = 0; i < count * 3 * 4 * 2; i++) {
@@ -1400,15 +1403,15 @@ static void part_samples(void)
         memset(&options, 0, sizeof options);
         options.engine = test_engine();
         if (some) {
-            set_sample(&d, &r);
+            set(&d, &r);
         } else {
-            set_block(&d, &sample_cases[i % count]);
+            set_block(&d, &cases[i % count]);
         }
         set_types(&d, &types[type], op);
-        set_layout(&d, NAIVE_IN, CKCONV_NGCHW, &r);
-        set_layout(&d, NAIVE_WEI, i % 2 ? CKCONV_GKCYX : CKCONV_GKYXC, &r);
+        set_layout(&d, NAIVE_IN, columns && i % 4 == 1 ? CKCONV_NHWGC : CKCONV_NGCHW, &r);
+        set_layout(&d, NAIVE_WEI, wei[i % 2], &r);
         set_layout(&d, NAIVE_OUT, i % 7 == 6 ? CKCONV_NHWGC : CKCONV_NGCHW, &r);
-        if (op != CKCONV_BWD_DATA && i % 4 == 2) {
+        if ((columns ? op == CKCONV_FWD : op != CKCONV_BWD_DATA) && i % 4 == 2) {
             set_elements(&d, op, 2, &r);
         }
         if (i % 5 == 3) {
@@ -1420,16 +1423,67 @@ static void part_samples(void)
         if (naive_plan(&c, &plan, &options, &devices[0])) {
             const long was = runs;
             for (int32_t j = 0; j < ckconv_instance_count(); j++) {
-                if (strstr(ckconv_instance_name(j), "gpu_sample_") != NULL && ckconv_instance_does(j, op)) {
+                if (strstr(ckconv_instance_name(j), family) != NULL && ckconv_instance_does(j, op)) {
                     run_instance(&c, &plan, j, 1);
                 }
             }
-            CHECK_MSG(runs > was, "problem %d was not sampled", i);
+            CHECK_MSG(runs > was, "%s: problem %d ran on none of %s", what, i, family);
         }
         naive_free(&c);
     }
     test.plan = NULL;
-    printf("samples: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+    printf("%s: %ld problems, %ld runs\n", what, problems - problems_before, runs - before);
+}
+
+static void part_samples(void)
+{
+    static const ckconv_layout wei[2] = {CKCONV_GKYXC, CKCONV_GKCYX};
+    run_beside("samples", "gpu_sample_", sample_cases, (int)(sizeof sample_cases / sizeof sample_cases[0]),
+               set_sample, 0, wei);
+}
+
+/*------------------------------------------------------------------------------------------------------------
+  columns: filters over few positions, whose rows of channels and taps are made in workspace. One to three
+  dimensions, strides, dilation and pads that differ, taps that lie on padding alone, rows of din of whole
+  eights and others, positions that are no multiple of four, in of any layout; then random ones
+*/
+static const block_case column_cases[] = {
+    {2, 1, 1, 64, 8, {3, 3, 0}, {8, 8, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 1, 2, 50, 16, {3, 3, 0}, {5, 5, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
+    {2, 1, 3, 62, 8, {2, 4, 0}, {7, 9, 0}, {2, 2, 0}, {1, 1, 0}, {0, 1, 0}, {1, 2, 0}},
+    {2, 1, 1, 80, 24, {3, 2, 0}, {9, 8, 0}, {1, 3, 0}, {2, 1, 0}, {2, 1, 0}, {0, 1, 0}},
+    {2, 1, 4, 33, 8, {5, 5, 0}, {2, 3, 0}, {1, 1, 0}, {1, 1, 0}, {2, 2, 0}, {2, 2, 0}},
+    {2, 1, 1, 20, 8, {1, 3, 0}, {1, 17, 0}, {1, 1, 0}, {1, 2, 0}, {0, 2, 0}, {0, 2, 0}},
+    {1, 1, 2, 72, 16, {7, 0, 0}, {35, 0, 0}, {1, 0, 0}, {1, 0, 0}, {3, 0, 0}, {3, 0, 0}},
+    {1, 1, 3, 24, 8, {4, 0, 0}, {16, 0, 0}, {3, 0, 0}, {2, 0, 0}, {2, 0, 0}, {1, 0, 0}},
+    {3, 1, 1, 70, 8, {3, 3, 3}, {4, 4, 4}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {3, 1, 2, 36, 8, {2, 1, 3}, {5, 6, 7}, {2, 3, 2}, {2, 1, 1}, {1, 0, 1}, {0, 0, 2}},
+};
+
+/* A random layer of the kind. */
+static void set_columns(ckconv_conv_desc *d, test_rng *r)
+{
+    int64_t positions = 1;
+    test_layer(d, test_range(r, 1, 3), 1, test_range(r, 1, 3), 1, 8 * test_range(r, 1, 4));
+    for (int i = 0; i < d->ndim; i++) {
+        d->filter[i] = test_range(r, i + 1 == d->ndim ? 2 : 1, 4);
+        d->stride[i] = test_range(r, 1, 3);
+        d->dilation[i] = test_range(r, 1, 2);
+        d->pad_lo[i] = test_range(r, 0, d->filter[i]);
+        d->pad_hi[i] = test_range(r, 0, d->filter[i]);
+        d->input[i] = test_range(r, (d->filter[i] - 1) * d->dilation[i] + 1, 9);
+        positions *= (d->input[i] + d->pad_lo[i] + d->pad_hi[i] - (d->filter[i] - 1) * d->dilation[i] - 1) /
+                         d->stride[i] +
+                     1;
+    }
+    d->k = d->n * positions + test_range(r, 0, 20);
+}
+
+static void part_columns(void)
+{
+    static const ckconv_layout wei[2] = {CKCONV_GKCYX, CKCONV_GKCYX};
+    run_beside("columns", "gpu_im2col_", column_cases, (int)(sizeof column_cases / sizeof column_cases[0]),
+               set_columns, 1, wei);
 }
 
 /*------------------------------------------------------------------------------------------------------------
@@ -1659,6 +1713,9 @@ int main(int argc, char **argv)
     }
     if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "samples") == 0)) {
         part_samples();
+    }
+    if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "columns") == 0)) {
+        part_columns();
     }
     if (test_on_gpu() && strcmp(only, "shares") == 0) {
         part_shares();

@@ -314,13 +314,7 @@ static void test_channels_first(void)
         {"sm_80", CKCONV_BWD_DATA, 512, 100, 3, 14, {"move_turn", "matrix_gather"}},
         {"sm_80", CKCONV_FWD, 512, 512, 3, 16, {"move_turn", "matrix_gather"}},
         {"sm_80", CKCONV_FWD, 512, 512, 3, 14, {"move_turn", "matrix_gather", "move_turn"}}, /* no eights */
-        {"sm_90",
-         CKCONV_BWD_WEIGHT,
-         2048,
-         512,
-         3,
-         2,
-         {"move_turn", "matrix_tma_weight", "move_turn"}},
+        {"sm_90", CKCONV_BWD_WEIGHT, 1024, 512, 3, 5, {"move_turn", "matrix_tma_weight", "move_turn"}},
         {"sm_90",
          CKCONV_FWD,
          256,
@@ -839,6 +833,111 @@ static void test_sample_limits(void)
         snprintf(name, sizeof name, "gpu_sample_%s", ckconv_op_name(op));
         o.instance = name;
         const int takes = way == 0 || (way == 7 && !back);
+        CHECK_MSG((ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err) == CKCONV_OK) == takes, "%s, way %d: %s",
+                  name, way, err.text);
+    }
+}
+
+/* Filters over few positions, weights with taps next to each other (GKCYX): a row of channels and taps for
+   each position, so that weights, which are larger, are not turned. `by`: fwd, bwd_data and bwd_weight, of
+   sm_90, gfx942 and gfx1100 (?: both take about as long). Workspace is the rows and what the layer of one tap
+   takes. Weights with channels next to each other (GKYXC) are never turned, nor are there rows. */
+static void test_columns(void)
+{
+    static const char *const archs[] = {"sm_90", "gfx942", "gfx1100"};
+    static const struct {
+        int64_t n, k, c, taps, input, stride;
+        const char *by[3];
+    } rows[] = {
+        {4, 1280, 1280, 3, 8, 1, {"111", "1?1", "1?1"}},  {4, 1280, 2560, 3, 8, 1, {"111", "1?1", "1?1"}},
+        {1, 512, 512, 3, 7, 1, {"111", "1?1", "1?1"}},    {1, 512, 256, 3, 14, 2, {"111", "111", "111"}},
+        {64, 512, 512, 3, 7, 1, {"000", "000", "000"}},   {8, 64, 64, 3, 56, 1, {"000", "000", "000"}},
+        {1, 2048, 2048, 3, 16, 1, {"111", "1?1", "1?1"}},
+    };
+    const int count = (int)(sizeof rows / sizeof rows[0]);
+    for (int i = 0; i < count * 3 * 3 * 2; i++) {
+        const int row = i % count, arch = i / count % 3, pass = i / count / 3 % 3, last = i / count / 9;
+        const ckconv_op op = (ckconv_op)(CKCONV_FWD + pass);
+        const ckconv_device gpu = named(archs[arch]);
+        const char due = last ? '0' : rows[row].by[arch][pass];
+        const int64_t taps = rows[row].taps, output = (rows[row].input - 1) / rows[row].stride + 1;
+        const int64_t bytes =
+            rows[row].n * output * output * rows[row].c * taps * taps * (op == CKCONV_BWD_DATA ? 4 : 2);
+        ckconv_conv_desc d = cube(2, rows[row].input, taps, rows[row].stride, 1);
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_options o;
+        char name[32];
+        memset(&o, 0, sizeof o);
+        d.n = rows[row].n;
+        d.k = rows[row].k;
+        d.c = rows[row].c;
+        d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = taps / 2;
+        d.in.dtype = CKCONV_BF16;
+        d.in.layout = CKCONV_NGCHW;
+        d.wei.layout = last ? CKCONV_GKYXC : CKCONV_GKCYX;
+        snprintf(name, sizeof name, "gpu_im2col_%s", ckconv_op_name(op));
+        if (CHECK_PLAN(ckconv_plan_conv(&plan, op, &d, NULL, &gpu, &err), err)) {
+            const int is = strcmp(ckconv_instance_name(plan.instance), name) == 0;
+            CHECK_MSG(due == '?' || is == (due == '1'), "%s, row %d, %s: %s", gpu.arch, row,
+                      ckconv_op_name(op), ckconv_instance_name(plan.instance));
+        }
+        o.instance = name;
+        const int few = rows[row].n * output * output <= rows[row].k;
+        if (last || !few) {
+            CHECK(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err) == CKCONV_ERR_UNSUPPORTED);
+            continue;
+        }
+        o.max_workspace = bytes - 1;
+        CHECK(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err) == CKCONV_ERR_WORKSPACE);
+        for (int64_t room = 1; room < 5; room++) {
+            o.max_workspace = bytes * room + 4096;
+            if (CHECK_PLAN(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err), err)) {
+                CHECK_MSG(plan.workspace_bytes >= bytes && plan.workspace_bytes <= o.max_workspace,
+                          "%s, row %d: %lld bytes of workspace", gpu.arch, row,
+                          (long long)plan.workspace_bytes);
+            }
+        }
+    }
+}
+
+/* What such rows are not made of. */
+static void test_column_limits(void)
+{
+    const ckconv_device gpu = named("sm_90");
+    for (int i = 0; i < 3 * 9; i++) {
+        const ckconv_op op = (ckconv_op)(CKCONV_FWD + i % 3);
+        const int way = i / 3;
+        ckconv_conv_desc d = cube(2, 6, 3, 1, 1);
+        ckconv_plan plan;
+        ckconv_error err;
+        ckconv_options o;
+        char name[32];
+        memset(&o, 0, sizeof o);
+        d.n = 2;
+        d.k = way == 1 ? 31 : 32; /* 2 x 4 x 4 positions */
+        d.c = way == 2 ? 12 : 16; /* 12 x 9 x 2 bytes */
+        d.in.dtype = way == 3 ? CKCONV_F64 : CKCONV_F16;
+        d.in.layout = CKCONV_NGCHW;
+        d.wei.layout = way == 4 ? CKCONV_GKYXC : CKCONV_GKCYX;
+        d.g = way == 5 ? 2 : 1;
+        if (way == 6) {
+            d.op_in.kind = CKCONV_RELU;
+        }
+        if (way == 7) {
+            ckconv_element_op *written = op == CKCONV_BWD_DATA ? &d.op_in
+                                         : op == CKCONV_FWD    ? &d.op_out
+                                                               : &d.op_wei;
+            written->kind = CKCONV_ADD;
+            d.num_d = 1;
+        }
+        if (way == 8) {
+            d.filter[0] = d.filter[1] = 1;
+            d.input[0] = d.input[1] = 4;
+        }
+        snprintf(name, sizeof name, "gpu_im2col_%s", ckconv_op_name(op));
+        o.instance = name;
+        const int takes = way == 0 || (way == 7 && op == CKCONV_FWD);
         CHECK_MSG((ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err) == CKCONV_OK) == takes, "%s, way %d: %s",
                   name, way, err.text);
     }
@@ -2083,6 +2182,8 @@ int main(void)
     test_large_filters();
     test_samples();
     test_sample_limits();
+    test_columns();
+    test_column_limits();
     test_pixels();
     test_points();
     test_long_sums();

@@ -159,7 +159,7 @@ static void check_problem(const problem *p, int row, int kind)
 }
 
 /* g, n, k, c, filter, input, stride, dimensions. Small and large channels, depthwise of each size, near,
-   stem, narrow, patches, rows, one tap with strides. */
+   stem, narrow, patches, rows, one tap with strides, few positions. */
 static const int64_t conv_rows[][8] = {
     {1, 8, 256, 256, 3, 28, 1, 2}, {1, 2, 64, 64, 1, 16, 1, 2},  {1, 8, 32, 128, 3, 14, 1, 2},
     {1, 64, 96, 24, 3, 14, 2, 2},  {1, 8, 64, 3, 7, 64, 2, 2},   {1, 8, 96, 3, 4, 64, 4, 2},
@@ -174,10 +174,8 @@ static const int64_t conv_rows[][8] = {
     {8, 2, 32, 32, 3, 14, 1, 2},   {8, 2, 32, 32, 3, 8, 1, 3},   {64, 4, 1, 1, 5, 28, 2, 2},
     {64, 4, 1, 1, 3, 64, 1, 2},    {2, 4, 1, 1, 5, 40, 1, 2},    {2, 4, 1, 1, 3, 40, 1, 2},
     {64, 4, 1, 1, 3, 14, 1, 2},    {8, 4, 16, 16, 3, 14, 2, 2},  {8, 2, 1, 1, 5, 4000, 1, 2},
-    {1, 8, 40, 160, 1, 28, 1, 2},
-    {1, 8, 576, 96, 1, 14, 1, 2},
-    {1, 8, 96, 16, 1, 28, 1, 2},
-    {1, 8, 256, 128, 1, 28, 2, 2},
+    {1, 8, 40, 160, 1, 28, 1, 2},  {1, 8, 576, 96, 1, 14, 1, 2}, {1, 8, 96, 16, 1, 28, 1, 2},
+    {1, 8, 256, 128, 1, 28, 2, 2}, {1, 2, 256, 16, 3, 8, 1, 2},
 };
 enum { CONVS = (int)(sizeof conv_rows / sizeof conv_rows[0]) };
 
@@ -476,6 +474,16 @@ static const char *wrong_vectors(const char *name, const ckconv_launch *l)
         }
         if (!fits) {
             return "a piece of a sample";
+        }
+    } else if (starts(name, "im2col") || starts(name, "col2im")) {
+        ckci_gpu_im2col k;
+        memcpy(&k, l->arg, sizeof k);
+        const int64_t size = test_size(k.t.dtype);
+        if ((uintptr_t)k.rows % 16 != 0 || (starts(name, "im2col") && k.row * size % 16 != 0)) {
+            return "a piece of a row";
+        }
+        if (k.vec && (k.t.stride[5] != 1 || k.input[2] % 8 != 0 || !pieces_fit(&k.t, 5, 8 * size))) {
+            return "eight positions of din";
         }
     }
     return NULL;
@@ -872,8 +880,8 @@ static void test_far(void)
                     there = j ? there : fits;
                     /* strides that the TMA writes weights with end at 2^39 bytes: those tiles refuse more,
                        and where they were the choice another is */
-                    const int most = j == 3 && fits == (at < 0) &&
-                                     strstr(at < 0 ? want : o.instance, "_tma_") != NULL;
+                    const int most =
+                        j == 3 && fits == (at < 0) && strstr(at < 0 ? want : o.instance, "_tma_") != NULL;
                     CHECK_MSG(j == 0 || most || (fits == there && strcmp(text, want) == 0),
                               "%s, %s, tensor %d, stride[%d] %lld: '%s', 2^36: '%s'", device.arch,
                               at < 0 ? op_name(op) : o.instance, which, axis, (long long)t->stride[axis],
@@ -900,6 +908,9 @@ static void test_kernels(void)
         "sm_90 gpu_mma_fwd_tma_128x128 1 4 64 128 1 15 1 2 fwd f16 first matrix_tma_gather_128x128",
         "sm_90 gpu_mma_bwd_data_tma_128x128 1 4 64 128 3 14 2 2 bwd_data f16 last matrix_tma_phase_128x128",
         "sm_90 gpu_mma_bwd_data_tma_256x64 1 4 64 64 3 14 2 2 bwd_data f16 last matrix_tma_phase_256x64",
+        "sm_90 gpu_im2col_fwd 1 2 256 16 3 8 1 2 fwd f16 first im2col",
+        "sm_90 gpu_im2col_bwd_weight 1 2 256 16 3 8 1 2 bwd_weight f16 first im2col",
+        "gfx942 gpu_im2col_bwd_data 1 2 256 16 3 8 1 2 bwd_data f16 first col2im",
         "gfx942 gpu_mfma_fwd_near 8 2 16 16 3 14 1 2 fwd f16 last matrix_near_down_16",
         "gfx942 gpu_mfma_bwd_data_near 8 2 32 32 3 14 1 2 bwd_data f16 last matrix_near_down_32",
         "gfx942 gpu_mfma_fwd_near 8 2 16 16 3 14 2 2 fwd f16 last matrix_near_16",

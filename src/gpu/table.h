@@ -359,6 +359,8 @@
     X(move_convert_4, MOVE, 4, ckci_gpu_move, 256, ckci_k_move_turn<4, true>)                                \
     X(sample, SAMPLE, 1, ckci_gpu_sample, 256, ckci_k_sample<false>)                                         \
     X(spread, SAMPLE_BACK, 1, ckci_gpu_sample, 256, ckci_k_sample<true>)                                     \
+    X(im2col, IM2COL, 3, ckci_gpu_im2col, 256, ckci_k_im2col<false>)                                         \
+    X(col2im, IM2COL_BACK, 4, ckci_gpu_im2col, 256, ckci_k_im2col<true>)                                     \
     X(pixel_half, PIXEL_half, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_half>)                            \
     X(pixel_f32, PIXEL_f32, 2, ckci_gpu_conv, 256, ckci_k_pixel<ckci_k_s_f32>)
 
@@ -412,6 +414,7 @@ enum {
     CKCI_ARGS_ckci_gpu_move,
     CKCI_ARGS_ckci_gpu_moves,
     CKCI_ARGS_ckci_gpu_sample,
+    CKCI_ARGS_ckci_gpu_im2col,
     CKCI_ARGS_ckci_gpu_bias
 };
 
@@ -435,6 +438,7 @@ typedef struct ckci_launch {
         ckci_gpu_move move;
         ckci_gpu_moves moves; /* begins with move */
         ckci_gpu_sample sample;
+        ckci_gpu_im2col im2col;
         ckci_gpu_bias bias;
     } a;
 } ckci_launch;

@@ -42,6 +42,9 @@
 #if CKCI_KEEP_MOVE
 #include "kernels/move.h"
 #endif
+#if CKCI_KEEP_IM2COL
+#include "kernels/im2col.h"
+#endif
 #if CKCI_KEEP_SAMPLE
 #include "kernels/sample.h"
 #endif

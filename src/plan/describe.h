@@ -104,6 +104,8 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                    ? "sums go through workspace to a launch of their own for the epilogue"
                : instance->fit == ckci_fit_sample
                    ? "positions that strides meet are sampled in workspace, or spread from there"
+               : instance->fit == ckci_fit_im2col
+                   ? "few positions: taps become rows in workspace, of which weights are a matrix as they lie"
                : ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1
@@ -246,7 +248,8 @@ CKCONV_API size_t ckconv_plan_describe(const ckconv_plan *plan, char *text, size
         if (instance->fit == ckci_fit_sums) {
             at = ckci_append(text, size, at, " of %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_APART]));
-        } else if (instance->fit == ckci_fit_patches || instance->fit == ckci_fit_sample) {
+        } else if (instance->fit == ckci_fit_patches || instance->fit == ckci_fit_sample ||
+                   instance->fit == ckci_fit_im2col) {
             at = ckci_append(text, size, at, " of %s",
                              ckconv_instance_name((int32_t)plan->tune[CKCI_TUNE_PART]));
         } else if (instance->family == CKCONV_FAMILY_UNFUSED && plan->tune[CKCI_TUNE_SECOND] != 0) {

@@ -26,6 +26,7 @@
 #include "gpu/patches.h"
 #include "gpu/pixel.h"
 #include "gpu/sample.h"
+#include "gpu/im2col.h"
 #include "gpu/sections.h"
 
 #if !CKCI_HAS_CPU
@@ -302,6 +303,10 @@ CKCI_FN int32_t ckci_cpu_features(void)
     X(gpu_sample_bwd_data, UNFUSED, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sample, ckci_list_sample)   \
     X(gpu_sample_bwd_weight, UNFUSED, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_sample,                 \
       ckci_list_sample)                                                                                      \
+    X(gpu_im2col_fwd, UNFUSED, FWD, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_im2col, ckci_list_im2col)             \
+    X(gpu_im2col_bwd_data, UNFUSED, BWD_DATA, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_im2col, ckci_list_im2col)   \
+    X(gpu_im2col_bwd_weight, UNFUSED, BWD_WEIGHT, 0, CKCI_NO_TILE(NONE, 0), ckci_fit_im2col,                 \
+      ckci_list_im2col)                                                                                      \
     X(gpu_fused_conv_conv_f32, FUSED, CONV_CONV_FWD, CKCONV_F32, CKCI_NO_TILE(PAIR, 64), ckci_fit_gpu_pair,  \
       ckci_list_gpu_pair)                                                                                    \
     CKCI_MATRIX_ROW(X, FUSED, CONV_CONV_FWD, pair, gpu_fused_conv_conv_matrix, CKCONV_F32,                   \
