@@ -6391,8 +6391,8 @@ enum { CKCI_TUNE_TIME = 10 };
 /* For a convolution on a GPU whose epilogue has a launch of its own, also as the second one of a pair: the
    instance that leaves its sums in workspace. */
 enum { CKCI_TUNE_APART = 11 };
-/* For layers that become another one beside a launch (patches, sampled positions): that one's instance and
-   split_k. */
+/* For layers that become another one beside a launch (patches, sampled positions, im2col): that one's
+   instance and split_k. */
 enum { CKCI_TUNE_PART = 12, CKCI_TUNE_PARTS = 13 };
 
 typedef union ckci_problem {
@@ -25143,7 +25143,7 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 }
 
 /* Is this a GPU's plan of fwd or bwd_data whose epilogue acts element by element? bwd_weight's acts on few
-   numbers; sections, patches, samples and sums have the launches that they consist of. */
+   numbers; sections, patches, samples, im2col and sums have the launches that they consist of. */
 CKCI_FN int ckci_acts_single(const ckconv_plan *plan, const ckci_problem *p)
 {
     const ckconv_family family = ckci_find_instance(plan->instance)->family;

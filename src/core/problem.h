@@ -30,8 +30,8 @@ enum { CKCI_TUNE_TIME = 10 };
 /* For a convolution on a GPU whose epilogue has a launch of its own, also as the second one of a pair: the
    instance that leaves its sums in workspace. */
 enum { CKCI_TUNE_APART = 11 };
-/* For layers that become another one beside a launch (patches, sampled positions): that one's instance and
-   split_k. */
+/* For layers that become another one beside a launch (patches, sampled positions, im2col): that one's
+   instance and split_k. */
 enum { CKCI_TUNE_PART = 12, CKCI_TUNE_PARTS = 13 };
 
 typedef union ckci_problem {

@@ -435,7 +435,7 @@ CKCI_FN const ckci_instance *ckci_find_instance(int32_t index)
 }
 
 /* Is this a GPU's plan of fwd or bwd_data whose epilogue acts element by element? bwd_weight's acts on few
-   numbers; sections, patches, samples and sums have the launches that they consist of. */
+   numbers; sections, patches, samples, im2col and sums have the launches that they consist of. */
 CKCI_FN int ckci_acts_single(const ckconv_plan *plan, const ckci_problem *p)
 {
     const ckconv_family family = ckci_find_instance(plan->instance)->family;
