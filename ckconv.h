@@ -2046,8 +2046,9 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 /* channels first: on their way to matrix units */
 #define CKCI_KEEP_MOVE CKCI_OR(CKCI_HAS_TRANSFORM, CKCI_AND(CKCI_USES_CONV, CKCI_HAS_CHANNELS_FIRST))
 #define CKCI_KEEP_SAMPLE CKCI_AND(CKCI_USES_CONV, CKCI_HAS_CHANNELS_FIRST)
-#define CKCI_KEEP_IM2COL CKCI_USES_CONV
-#define CKCI_KEEP_IM2COL_BACK CKCI_HAS_BWD_DATA
+#define CKCI_KEEP_IM2COL                                                                                     \
+    CKCI_AND(CKCI_OR(CKCI_USES_FWD, CKCI_HAS_BWD_WEIGHT), CKCI_OR(CKCI_STORES_16, CKCI_HAS_F32))
+#define CKCI_KEEP_IM2COL_BACK CKCI_AND(CKCI_HAS_BWD_DATA, CKCI_OR(CKCI_STORES_16, CKCI_HAS_F32))
 #define CKCI_KEEP_SAMPLE_BACK CKCI_AND(CKCI_HAS_BWD_DATA, CKCI_HAS_CHANNELS_FIRST)
 
 /* Instances, by operation. */
@@ -3844,27 +3845,29 @@ typedef struct ckci_gpu_sample {
     ckci_divisor by_stride[5]; /* spread */
 } ckci_gpu_sample;
 
-/* Positions of a row that a thread of im2col and col2im has. */
+/* Neighbouring positions that a thread of im2col and of col2im has. */
 enum { CKCI_IM2COL_POSITIONS = 4, CKCI_COL2IM_POSITIONS = 8 };
 
-/* Rows of channels and taps, one for each position of out: [n][z][y][x][row]. Of the four axes of a row, c, z,
-   y, x, the innermost comes first in what is called [4]. */
+/* Rows of channels and taps, one for each position of out: [n][z][y][x][row]. What is called [3] goes by axes
+   z, y, x, what is called [4] by the axes of a row, c, z, y, x, of which the innermost comes first. */
 typedef struct ckci_gpu_im2col {
     ckci_tensor t; /* in, or din */
     unsigned char *rows;
     int64_t row;   /* numbers of a row */
     int32_t count; /* threads at work */
     int32_t vec;   /* col2im: eight positions are stored together */
-    int32_t input[3], output[3], filter[3], stride[3], dilation[3], pad[3];
-    int32_t go[4][3], before[4];        /* im2col: places from one position of out, z, y, x, to the next, and
-                                           before the first one */
-    int32_t limit[4], step[4], apart[4]; /* places of in; numbers of in from one place, places from one tap, to
-                                            the next */
-    int32_t of_row[4];                      /* col2im: numbers of a row from one c, z, y, x to the next */
-    ckci_divisor by_len[3];                 /* im2col: the three inner axes of a row */
-    ckci_divisor by_pieces, by_out[3];      /* pieces of 16 bytes of a row; positions z, y, x */
-    ckci_divisor by_c, by_runs, by_y, by_z; /* col2im: channels, runs of positions, y, z of din */
-    ckci_divisor by_stride[3];
+    int32_t input[3], output[3];
+    int32_t filter[3], stride[3], dilation[3], pad[3]; /* col2im */
+    int32_t of_row[4]; /* col2im: numbers of a row from one c, z, y, x (in this order) to the next */
+    /* im2col */
+    int32_t go[4][3];  /* places of in from one position of out, z, y, x, to the next */
+    int32_t before[4]; /* places before the first one: padding */
+    int32_t limit[4];  /* places */
+    uint32_t step[4];  /* numbers of in from one place to the next */
+    int32_t apart[4];  /* places from one tap to the next */
+    ckci_divisor by_len[3], by_pieces, by_out[3]; /* inner axes of a row, pieces of 16 bytes, out */
+    /* col2im: channels, runs of positions, y, z, strides */
+    ckci_divisor by_c, by_runs, by_y, by_z, by_stride[3];
 } ckci_gpu_im2col;
 
 /* The matrix unit of a GPU: CKCI_UNIT_... */
@@ -15944,8 +15947,8 @@ CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *d
 CKCI_FN ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
 {
     return f->split_k <= 1 ? CKCONV_OK
-                           : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: only bwd_weight splits",
-                                       (int)f->split_k);
+                           : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                                       "split_k is %d: this one has one part, or chooses", (int)f->split_k);
 }
 
 CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, ckconv_error *err)
@@ -23298,7 +23301,7 @@ CKCI_FN ckconv_status ckci_find_sample(const ckci_conv *p, const ckconv_device *
                in->op.kind == CKCONV_PASS && (!back || p->num_d == 0) && in->stride[5] == 1;
     int strides = 0;
     int64_t numbers = ckci_saturating_mul(p->n, p->c);
-    memset(r, 0, sizeof *r); /* for compilers of a build that keeps no such layer */
+    memset(r, 0, sizeof *r); /* gcc warns where CKCI_KEEP_SAMPLE is 0 */
     for (int i = 0; i < 3; i++) {
         fits = fits && p->filter[i] == 1 && p->pad[i] == 0 && p->output[i] > 0 &&
                p->output[i] == ckci_ceil_div(p->input[i], p->stride[i]);
@@ -23365,7 +23368,7 @@ CKCI_FN ckconv_status ckci_list_sample(const ckconv_plan *plan, const ckci_probl
   such rows, of f32, and the launch comes after: it sums for each number of din what its taps have for it.
 */
 /* What a piece of 16 bytes takes of im2col, 200 instructions, and a tap of eight positions of col2im, 180, in
-   multiply-adds (1.4 an instruction, as sample's take on an H200). */
+   multiply-adds: 1.4 an instruction, as sample's take on an H200 (these were not timed). */
 #define CKCI_IM2COL_STEPS 280.
 #define CKCI_COL2IM_STEPS 250.
 
@@ -23402,7 +23405,7 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], int64_t
         k->by_out[i] = ckci_make_divisor(p->output[i]);
         k->by_stride[i] = ckci_make_divisor(p->stride[i]);
     }
-    for (int i = 0; i < 4; i++) { /* the axis that i others lie inside of */
+    for (int i = 0; i < 4; i++) { /* `inside` others lie inside of axis i */
         int inside = 0;
         const int64_t len = i ? p->filter[i - 1] : p->c;
         for (int j = 0; j < 4; j++) {
@@ -23415,7 +23418,7 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], int64_t
             k->before[inside] = k->pad[i - 1];
         }
         k->limit[inside] = (int32_t)t->len[2 + i];
-        k->step[inside] = (int32_t)t->stride[2 + i];
+        k->step[inside] = (uint32_t)t->stride[2 + i];
         k->apart[inside] = i ? k->dilation[i - 1] : 1;
         if (inside < 3) {
             k->by_len[inside] = ckci_make_divisor(len);
@@ -23446,18 +23449,23 @@ CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *
         places = ckci_saturating_mul(places, p->input[i]);
     }
     memset(r, 0, sizeof *r);
-    if (!CKCI_KEEP_IM2COL || p->g != 1 || positions == 0 || taps < 2 || w->stride[2] == 1 ||
-        positions > p->k || (size != 2 && size != 4) || row * size % 16 != 0 ||
-        ckci_conv_kind(p) != CKCONV_F32 || in->op.kind != CKCONV_PASS ||
+    const int kept = back ? CKCI_KEEP_IM2COL_BACK : CKCI_KEEP_IM2COL;
+    if (!kept || p->g != 1 || positions == 0 || taps < 2 || w->stride[2] == 1 || (size != 2 && size != 4) ||
+        row * size % 16 != 0 || ckci_conv_kind(p) != CKCONV_F32 || in->op.kind != CKCONV_PASS ||
         (p->op != CKCONV_FWD && p->num_d > 0) || !ckci_patch_order(w, step)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "im2col takes filters of several taps in one group, of f16, bf16 or f32, over at "
-                         "most K positions, weights that are dense with taps next to each other, C * taps "
-                         "numbers of a multiple of 16 bytes, no operation on in, D tensors only of out");
+                         "im2col takes filters of several taps in one group, in of 2 or 4 bytes a number, "
+                         "sums of f32, weights that are dense with taps next to each other, C * taps numbers "
+                         "of a multiple of 16 bytes, no operation on in, D tensors only of out");
+    }
+    if (positions > p->k) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "im2col takes at most K = %lld positions of out: %lld",
+                         CKCI_LL(p->k), CKCI_LL(positions));
     }
     if (ckci_saturating_mul(row, ckci_max(positions, places)) > INT32_MAX / 8 || ckci_span(in) > UINT32_MAX) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "im2col takes fewer than 2^28 numbers of rows, and in of less than 2^32 bytes");
+                         "im2col takes less than 2^28 for C * taps * positions, of in and of out, and in of "
+                         "less than 2^32 bytes");
     }
     ckci_conv *c = &r->conv;
     ckci_tensor *rows = &c->t[CKCI_IN];
@@ -23488,7 +23496,7 @@ CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *
     const double count = (double)r->l.a.im2col.count * (back ? (double)taps * CKCI_COL2IM_STEPS
                                                              : CKCI_IM2COL_POSITIONS * CKCI_IM2COL_STEPS);
     const double work = ckci_move_cost(device, 0) + ckci_cost_fma(device, count / ckci_units(device)),
-                 memory = ckci_move_cost(device, (double)bytes / 2);
+                 memory = ckci_move_cost(device, (double)bytes / 2); /* rows alone: in is small */
     r->cost = work > memory ? work : memory;
     return CKCONV_OK;
 }
@@ -27046,7 +27054,7 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                : instance->fit == ckci_fit_sample
                    ? "positions that strides meet are sampled in workspace, or spread from there"
                : instance->fit == ckci_fit_im2col
-                   ? "few positions: taps become rows in workspace, of which weights are a matrix as they lie"
+                   ? "few positions: in is rows of channels and taps in workspace, weights are as they lie"
                : ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1

@@ -5014,8 +5014,9 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     template <int BELOW> CKCI_K_MEMBER void put(number *strip, int n, int down, int along) const
     {
         enum { PER = G::STRIP / U::N, EACH = G::TN / PER };
+        /* what all of a lane's sums have in common; AMD has no register for it beside them */
         const int row0 = U::ASYNC ? U::row(0) : 0, column0 = U::ASYNC ? U::column(0) : 0;
-        strip += row0 * down + column0 * along; /* AMD: no register for it beside all sums */
+        strip += row0 * down + column0 * along;
         CKCI_K_UNROLL(8)
         for (int s = 0; s < PER; s++) {
             const int i = BELOW ? n / G::TN * PER + s : n / EACH, j = BELOW ? n % G::TN : n % EACH * PER + s;
@@ -14337,7 +14338,7 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
                    (image * o.t.stride[0] + 4 * (row - image * p.as.point.fours) + column * o.t.stride[5]);
     }
 
-    /* NVIDIA: the residual, whose lines a lane will load one by one: registers. */
+    /* NVIDIA: the residual comes to the L2 cache. A lane has no registers to load several columns at once. */
     static CKCI_K_MEMBER void expect(const ckci_gpu_conv &p, int32_t row0, int32_t column0, int32_t columns)
     {
         const int32_t lanes = U::POSITIONS / (p.as.point.eights ? 2 : 1),
@@ -27504,7 +27505,7 @@ template <class MOVE> struct ckci_k_moves {
 template <class MOVE> struct ckci_k_resident<ckci_k_moves<MOVE>> : ckci_k_resident<MOVE> {
 };
 #endif /* CKCI_KEEP_MOVE */
-#if CKCI_KEEP_IM2COL
+#if CKCI_KEEP_IM2COL || CKCI_KEEP_IM2COL_BACK
 
 
 /*------------------------------------------------------------------------------------------------------------
@@ -27513,7 +27514,7 @@ template <class MOVE> struct ckci_k_resident<ckci_k_moves<MOVE>> : ckci_k_reside
   taps in the order of the weights, zeros where taps lie on padding. A thread has 16 bytes of the rows of four
   neighbouring positions, neighbouring threads what follows in a row. col2im: the same rows, of f32, are what
   taps have for din; a thread sums eight neighbouring positions of a channel, tap by tap, neighbouring threads
-  neighbouring channels. in, din and what is read of a row's sector are small enough for the near caches.
+  neighbouring channels. Rows of a channel's taps share lines: near caches serve what is read of them again.
 */
 template <bool BACK> struct ckci_k_im2col {
     enum { PLACES = CKCI_IM2COL_POSITIONS, RUN = CKCI_COL2IM_POSITIONS };
@@ -27537,9 +27538,10 @@ template <bool BACK> struct ckci_k_im2col {
     }
 
     /* Where a position of out meets tap 0: places of in along the axes of a row (c: 0), and the number there,
-       counted from in's first. */
+       counted from in's first, modulo 2^32: places on padding may be far. */
     struct place {
-        int32_t at[4], from;
+        int32_t at[4];
+        uint32_t from;
         bool good;
     };
 
@@ -27549,11 +27551,11 @@ template <bool BACK> struct ckci_k_im2col {
         const int32_t y = ckci_k_divide(position, p.by_out[2]), z = ckci_k_divide(y, p.by_out[1]),
                       n = ckci_k_divide(z, p.by_out[0]);
         const int32_t ox = position - y * p.output[2], oy = y - z * p.output[1], oz = z - n * p.output[0];
-        q.from = n * (int32_t)p.t.stride[1];
+        q.from = (uint32_t)n * (uint32_t)p.t.stride[1];
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             q.at[i] = oz * p.go[i][0] + oy * p.go[i][1] + ox * p.go[i][2] - p.before[i];
-            q.from += q.at[i] * p.step[i];
+            q.from += (uint32_t)q.at[i] * p.step[i];
         }
         q.good = n < (int32_t)p.t.len[1];
         return q;
@@ -27582,22 +27584,23 @@ template <bool BACK> struct ckci_k_im2col {
         tap[3] = rest;
         CKCI_K_UNROLL(8)
         for (int h = 0; h < PER; h++) {
-            int32_t far[4], more = 0;
+            int32_t far[4];
+            uint32_t more = 0;
             CKCI_K_UNROLL(4)
             for (int j = 0; j < 4; j++) {
                 far[j] = tap[j] * p.apart[j];
-                more += far[j] * p.step[j];
+                more += (uint32_t)far[j] * p.step[j];
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < PLACES; i++) {
-                int32_t outside = q[i].good ? 0 : -1; /* negative: so is a place, or what it leaves */
+                int32_t outside = q[i].good ? 0 : -1; /* negative: a place is below 0, or at its limit */
                 CKCI_K_UNROLL(4)
                 for (int j = 0; j < 4; j++) {
-                    const int32_t place = q[i].at[j] + far[j];
-                    outside |= place | (p.limit[j] - 1 - place);
+                    const int32_t to = q[i].at[j] + far[j];
+                    outside |= to | (p.limit[j] - 1 - to);
                 }
                 const bool good = outside >= 0;
-                const uint32_t at = good ? (uint32_t)(q[i].from + more) * (uint32_t)sizeof(W) : 0;
+                const uint32_t at = good ? (q[i].from + more) * (uint32_t)sizeof(W) : 0;
                 const W bits = *(const W *)(in + at);
                 v[i][h] = good ? bits : (W)0;
             }
@@ -27699,7 +27702,7 @@ template <bool BACK> struct ckci_k_im2col {
         }
     }
 };
-#endif /* CKCI_KEEP_IM2COL */
+#endif /* CKCI_KEEP_IM2COL || CKCI_KEEP_IM2COL_BACK */
 #if CKCI_KEEP_SAMPLE
 
 

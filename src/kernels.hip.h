@@ -181,9 +181,9 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #if CKCI_KEEP_MOVE
 #include "kernels/move.h"
 #endif /* CKCI_KEEP_MOVE */
-#if CKCI_KEEP_IM2COL
+#if CKCI_KEEP_IM2COL || CKCI_KEEP_IM2COL_BACK
 #include "kernels/im2col.h"
-#endif /* CKCI_KEEP_IM2COL */
+#endif /* CKCI_KEEP_IM2COL || CKCI_KEEP_IM2COL_BACK */
 #if CKCI_KEEP_SAMPLE
 #include "kernels/sample.h"
 #endif /* CKCI_KEEP_SAMPLE */

@@ -711,27 +711,29 @@ typedef struct ckci_gpu_sample {
     ckci_divisor by_stride[5]; /* spread */
 } ckci_gpu_sample;
 
-/* Positions of a row that a thread of im2col and col2im has. */
+/* Neighbouring positions that a thread of im2col and of col2im has. */
 enum { CKCI_IM2COL_POSITIONS = 4, CKCI_COL2IM_POSITIONS = 8 };
 
-/* Rows of channels and taps, one for each position of out: [n][z][y][x][row]. Of the four axes of a row, c, z,
-   y, x, the innermost comes first in what is called [4]. */
+/* Rows of channels and taps, one for each position of out: [n][z][y][x][row]. What is called [3] goes by axes
+   z, y, x, what is called [4] by the axes of a row, c, z, y, x, of which the innermost comes first. */
 typedef struct ckci_gpu_im2col {
     ckci_tensor t; /* in, or din */
     unsigned char *rows;
     int64_t row;   /* numbers of a row */
     int32_t count; /* threads at work */
     int32_t vec;   /* col2im: eight positions are stored together */
-    int32_t input[3], output[3], filter[3], stride[3], dilation[3], pad[3];
-    int32_t go[4][3], before[4];        /* im2col: places from one position of out, z, y, x, to the next, and
-                                           before the first one */
-    int32_t limit[4], step[4], apart[4]; /* places of in; numbers of in from one place, places from one tap, to
-                                            the next */
-    int32_t of_row[4];                      /* col2im: numbers of a row from one c, z, y, x to the next */
-    ckci_divisor by_len[3];                 /* im2col: the three inner axes of a row */
-    ckci_divisor by_pieces, by_out[3];      /* pieces of 16 bytes of a row; positions z, y, x */
-    ckci_divisor by_c, by_runs, by_y, by_z; /* col2im: channels, runs of positions, y, z of din */
-    ckci_divisor by_stride[3];
+    int32_t input[3], output[3];
+    int32_t filter[3], stride[3], dilation[3], pad[3]; /* col2im */
+    int32_t of_row[4]; /* col2im: numbers of a row from one c, z, y, x (in this order) to the next */
+    /* im2col */
+    int32_t go[4][3];  /* places of in from one position of out, z, y, x, to the next */
+    int32_t before[4]; /* places before the first one: padding */
+    int32_t limit[4];  /* places */
+    uint32_t step[4];  /* numbers of in from one place to the next */
+    int32_t apart[4];  /* places from one tap to the next */
+    ckci_divisor by_len[3], by_pieces, by_out[3]; /* inner axes of a row, pieces of 16 bytes, out */
+    /* col2im: channels, runs of positions, y, z, strides */
+    ckci_divisor by_c, by_runs, by_y, by_z, by_stride[3];
 } ckci_gpu_im2col;
 
 /* The matrix unit of a GPU: CKCI_UNIT_... */

@@ -688,8 +688,8 @@ CKCI_FN ckconv_status ckci_gpu_gather(const ckci_conv *p, const ckconv_device *d
 CKCI_FN ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
 {
     return f->split_k <= 1 ? CKCONV_OK
-                           : ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "split_k is %d: only bwd_weight splits",
-                                       (int)f->split_k);
+                           : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                                       "split_k is %d: this one has one part, or chooses", (int)f->split_k);
 }
 
 CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, ckconv_error *err)

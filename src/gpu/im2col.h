@@ -10,7 +10,7 @@
 #include "gpu/patches.h"
 
 /* What a piece of 16 bytes takes of im2col, 200 instructions, and a tap of eight positions of col2im, 180, in
-   multiply-adds (1.4 an instruction, as sample's take on an H200). */
+   multiply-adds: 1.4 an instruction, as sample's take on an H200 (these were not timed). */
 #define CKCI_IM2COL_STEPS 280.
 #define CKCI_COL2IM_STEPS 250.
 
@@ -47,7 +47,7 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], int64_t
         k->by_out[i] = ckci_make_divisor(p->output[i]);
         k->by_stride[i] = ckci_make_divisor(p->stride[i]);
     }
-    for (int i = 0; i < 4; i++) { /* the axis that i others lie inside of */
+    for (int i = 0; i < 4; i++) { /* `inside` others lie inside of axis i */
         int inside = 0;
         const int64_t len = i ? p->filter[i - 1] : p->c;
         for (int j = 0; j < 4; j++) {
@@ -60,7 +60,7 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], int64_t
             k->before[inside] = k->pad[i - 1];
         }
         k->limit[inside] = (int32_t)t->len[2 + i];
-        k->step[inside] = (int32_t)t->stride[2 + i];
+        k->step[inside] = (uint32_t)t->stride[2 + i];
         k->apart[inside] = i ? k->dilation[i - 1] : 1;
         if (inside < 3) {
             k->by_len[inside] = ckci_make_divisor(len);
@@ -91,18 +91,23 @@ CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *
         places = ckci_saturating_mul(places, p->input[i]);
     }
     memset(r, 0, sizeof *r);
-    if (!CKCI_KEEP_IM2COL || p->g != 1 || positions == 0 || taps < 2 || w->stride[2] == 1 ||
-        positions > p->k || (size != 2 && size != 4) || row * size % 16 != 0 ||
-        ckci_conv_kind(p) != CKCONV_F32 || in->op.kind != CKCONV_PASS ||
+    const int kept = back ? CKCI_KEEP_IM2COL_BACK : CKCI_KEEP_IM2COL;
+    if (!kept || p->g != 1 || positions == 0 || taps < 2 || w->stride[2] == 1 || (size != 2 && size != 4) ||
+        row * size % 16 != 0 || ckci_conv_kind(p) != CKCONV_F32 || in->op.kind != CKCONV_PASS ||
         (p->op != CKCONV_FWD && p->num_d > 0) || !ckci_patch_order(w, step)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "im2col takes filters of several taps in one group, of f16, bf16 or f32, over at "
-                         "most K positions, weights that are dense with taps next to each other, C * taps "
-                         "numbers of a multiple of 16 bytes, no operation on in, D tensors only of out");
+                         "im2col takes filters of several taps in one group, in of 2 or 4 bytes a number, "
+                         "sums of f32, weights that are dense with taps next to each other, C * taps numbers "
+                         "of a multiple of 16 bytes, no operation on in, D tensors only of out");
+    }
+    if (positions > p->k) {
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "im2col takes at most K = %lld positions of out: %lld",
+                         CKCI_LL(p->k), CKCI_LL(positions));
     }
     if (ckci_saturating_mul(row, ckci_max(positions, places)) > INT32_MAX / 8 || ckci_span(in) > UINT32_MAX) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
-                         "im2col takes fewer than 2^28 numbers of rows, and in of less than 2^32 bytes");
+                         "im2col takes less than 2^28 for C * taps * positions, of in and of out, and in of "
+                         "less than 2^32 bytes");
     }
     ckci_conv *c = &r->conv;
     ckci_tensor *rows = &c->t[CKCI_IN];
@@ -133,7 +138,7 @@ CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *
     const double count = (double)r->l.a.im2col.count * (back ? (double)taps * CKCI_COL2IM_STEPS
                                                              : CKCI_IM2COL_POSITIONS * CKCI_IM2COL_STEPS);
     const double work = ckci_move_cost(device, 0) + ckci_cost_fma(device, count / ckci_units(device)),
-                 memory = ckci_move_cost(device, (double)bytes / 2);
+                 memory = ckci_move_cost(device, (double)bytes / 2); /* rows alone: in is small */
     r->cost = work > memory ? work : memory;
     return CKCONV_OK;
 }

@@ -139,7 +139,7 @@ CKCI_FN ckconv_status ckci_find_sample(const ckci_conv *p, const ckconv_device *
                in->op.kind == CKCONV_PASS && (!back || p->num_d == 0) && in->stride[5] == 1;
     int strides = 0;
     int64_t numbers = ckci_saturating_mul(p->n, p->c);
-    memset(r, 0, sizeof *r); /* for compilers of a build that keeps no such layer */
+    memset(r, 0, sizeof *r); /* gcc warns where CKCI_KEEP_SAMPLE is 0 */
     for (int i = 0; i < 3; i++) {
         fits = fits && p->filter[i] == 1 && p->pad[i] == 0 && p->output[i] > 0 &&
                p->output[i] == ckci_ceil_div(p->input[i], p->stride[i]);

@@ -4,7 +4,7 @@
   taps in the order of the weights, zeros where taps lie on padding. A thread has 16 bytes of the rows of four
   neighbouring positions, neighbouring threads what follows in a row. col2im: the same rows, of f32, are what
   taps have for din; a thread sums eight neighbouring positions of a channel, tap by tap, neighbouring threads
-  neighbouring channels. in, din and what is read of a row's sector are small enough for the near caches.
+  neighbouring channels. Rows of a channel's taps share lines: near caches serve what is read of them again.
 */
 #pragma once
 #include "kernels/store.h"
@@ -31,9 +31,10 @@ template <bool BACK> struct ckci_k_im2col {
     }
 
     /* Where a position of out meets tap 0: places of in along the axes of a row (c: 0), and the number there,
-       counted from in's first. */
+       counted from in's first, modulo 2^32: places on padding may be far. */
     struct place {
-        int32_t at[4], from;
+        int32_t at[4];
+        uint32_t from;
         bool good;
     };
 
@@ -43,11 +44,11 @@ template <bool BACK> struct ckci_k_im2col {
         const int32_t y = ckci_k_divide(position, p.by_out[2]), z = ckci_k_divide(y, p.by_out[1]),
                       n = ckci_k_divide(z, p.by_out[0]);
         const int32_t ox = position - y * p.output[2], oy = y - z * p.output[1], oz = z - n * p.output[0];
-        q.from = n * (int32_t)p.t.stride[1];
+        q.from = (uint32_t)n * (uint32_t)p.t.stride[1];
         CKCI_K_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             q.at[i] = oz * p.go[i][0] + oy * p.go[i][1] + ox * p.go[i][2] - p.before[i];
-            q.from += q.at[i] * p.step[i];
+            q.from += (uint32_t)q.at[i] * p.step[i];
         }
         q.good = n < (int32_t)p.t.len[1];
         return q;
@@ -76,22 +77,23 @@ template <bool BACK> struct ckci_k_im2col {
         tap[3] = rest;
         CKCI_K_UNROLL(8)
         for (int h = 0; h < PER; h++) {
-            int32_t far[4], more = 0;
+            int32_t far[4];
+            uint32_t more = 0;
             CKCI_K_UNROLL(4)
             for (int j = 0; j < 4; j++) {
                 far[j] = tap[j] * p.apart[j];
-                more += far[j] * p.step[j];
+                more += (uint32_t)far[j] * p.step[j];
             }
             CKCI_K_UNROLL(4)
             for (int i = 0; i < PLACES; i++) {
-                int32_t outside = q[i].good ? 0 : -1; /* negative: so is a place, or what it leaves */
+                int32_t outside = q[i].good ? 0 : -1; /* negative: a place is below 0, or at its limit */
                 CKCI_K_UNROLL(4)
                 for (int j = 0; j < 4; j++) {
-                    const int32_t place = q[i].at[j] + far[j];
-                    outside |= place | (p.limit[j] - 1 - place);
+                    const int32_t to = q[i].at[j] + far[j];
+                    outside |= to | (p.limit[j] - 1 - to);
                 }
                 const bool good = outside >= 0;
-                const uint32_t at = good ? (uint32_t)(q[i].from + more) * (uint32_t)sizeof(W) : 0;
+                const uint32_t at = good ? (q[i].from + more) * (uint32_t)sizeof(W) : 0;
                 const W bits = *(const W *)(in + at);
                 v[i][h] = good ? bits : (W)0;
             }

@@ -42,7 +42,7 @@
 #if CKCI_KEEP_MOVE
 #include "kernels/move.h"
 #endif
-#if CKCI_KEEP_IM2COL
+#if CKCI_KEEP_IM2COL || CKCI_KEEP_IM2COL_BACK
 #include "kernels/im2col.h"
 #endif
 #if CKCI_KEEP_SAMPLE

@@ -105,7 +105,7 @@ CKCI_FN const char *ckci_why_gpu(const ckconv_plan *plan, const ckci_problem *p,
                : instance->fit == ckci_fit_sample
                    ? "positions that strides meet are sampled in workspace, or spread from there"
                : instance->fit == ckci_fit_im2col
-                   ? "few positions: taps become rows in workspace, of which weights are a matrix as they lie"
+                   ? "few positions: in is rows of channels and taps in workspace, weights are as they lie"
                : ckci_desc_of(plan->op) != CKCI_DESC_CONV_CONV
                    ? "patches become rows in workspace, of which the filter is a matrix product"
                : p->pair.second.filter[0] * p->pair.second.filter[1] * p->pair.second.filter[2] > 1

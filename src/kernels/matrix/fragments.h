@@ -409,8 +409,9 @@ template <class U, int BM, int BN, int ACROSS> struct ckci_k_fragments {
     template <int BELOW> CKCI_K_MEMBER void put(number *strip, int n, int down, int along) const
     {
         enum { PER = G::STRIP / U::N, EACH = G::TN / PER };
+        /* what all of a lane's sums have in common; AMD has no register for it beside them */
         const int row0 = U::ASYNC ? U::row(0) : 0, column0 = U::ASYNC ? U::column(0) : 0;
-        strip += row0 * down + column0 * along; /* AMD: no register for it beside all sums */
+        strip += row0 * down + column0 * along;
         CKCI_K_UNROLL(8)
         for (int s = 0; s < PER; s++) {
             const int i = BELOW ? n / G::TN * PER + s : n / EACH, j = BELOW ? n % G::TN : n % EACH * PER + s;

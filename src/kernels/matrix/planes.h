@@ -225,7 +225,7 @@ template <class U, int STEPS, int THREADS> struct ckci_k_planes : ckci_k_point_w
                    (image * o.t.stride[0] + 4 * (row - image * p.as.point.fours) + column * o.t.stride[5]);
     }
 
-    /* NVIDIA: the residual, whose lines a lane will load one by one: registers. */
+    /* NVIDIA: the residual comes to the L2 cache. A lane has no registers to load several columns at once. */
     static CKCI_K_MEMBER void expect(const ckci_gpu_conv &p, int32_t row0, int32_t column0, int32_t columns)
     {
         const int32_t lanes = U::POSITIONS / (p.as.point.eights ? 2 : 1),
