@@ -23458,9 +23458,10 @@ CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *
                          "sums of f32, weights that are dense with taps next to each other, C * taps numbers "
                          "of a multiple of 16 bytes, no operation on in, D tensors only of out");
     }
-    if (positions > p->k) {
-        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "im2col takes at most K = %lld positions of out: %lld",
-                         CKCI_LL(p->k), CKCI_LL(positions));
+    if (positions > p->k / 2) { /* rows have fewer bytes than weights, those of f32, too */
+        return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
+                         "im2col takes at most half as many positions of out as K, %lld: here %lld",
+                         CKCI_LL(p->k / 2), CKCI_LL(positions));
     }
     if (ckci_saturating_mul(row, ckci_max(positions, places)) > INT32_MAX / 8 || ckci_span(in) > UINT32_MAX) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
