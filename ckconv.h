@@ -23494,8 +23494,9 @@ CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *
         return ckci_over_limit("rows of channels and taps", r->bytes, err);
     }
     ckci_make_im2col(p, step, row, ws, &r->l);
-    const double count = (double)r->l.a.im2col.count * (back ? (double)taps * CKCI_COL2IM_STEPS
-                                                             : CKCI_IM2COL_POSITIONS * CKCI_IM2COL_STEPS);
+    const double count =
+        (double)r->l.a.im2col.count *
+        (back ? (double)taps * CKCI_COL2IM_STEPS : (double)CKCI_IM2COL_POSITIONS * CKCI_IM2COL_STEPS);
     const double work = ckci_move_cost(device, 0) + ckci_cost_fma(device, count / ckci_units(device)),
                  memory = ckci_move_cost(device, (double)bytes / 2); /* rows alone: in is small */
     r->cost = work > memory ? work : memory;
