@@ -15297,44 +15297,6 @@ CKCI_FN ckconv_status ckci_emit_part(const ckconv_device *device, const ckci_con
     return ckci_list_part(&part, p, ws, e, err);
 }
 
-/* A layer that is a launch and another layer, `rest`, beside `bytes` of its workspace. `launch`: nanoseconds
-   of the one; the plan keeps what the other's chose. */
-CKCI_FN ckconv_status ckci_fit_rest(ckci_fit *f, const ckci_conv *rest, int64_t bytes, double launch,
-                                    ckconv_error *err)
-{
-    ckconv_plan *plan = f->plan, one;
-    CKCI_TRY(ckci_plan_part(rest, &plan->device, f->limit - bytes, 0, &one, &f->cost, err));
-    f->cost += launch;
-    f->ns = ckci_part_ns(&one) + launch;
-    plan->grid[0] = one.grid[0];
-    plan->block[0] = one.block[0];
-    plan->tune[CKCI_TUNE_PART] = one.instance;
-    plan->tune[CKCI_TUNE_APART] = one.tune[CKCI_TUNE_APART];
-    plan->tune[CKCI_TUNE_PARTS] = one.split_k;
-    plan->workspace_bytes = bytes + one.workspace_bytes;
-    return CKCONV_OK;
-}
-
-/* The launches: l after the others in bwd_data, else before. A plan that is itself one of several parts keeps
-   nothing (ref's number): the rest is planned again. */
-CKCI_FN ckconv_status ckci_list_rest(const ckconv_plan *plan, const ckci_conv *rest, int64_t bytes,
-                                     ckci_launch *l, unsigned char *ws, const ckci_emitter *e,
-                                     ckconv_error *err)
-{
-    const int back = plan->op == CKCONV_BWD_DATA;
-    ckconv_plan part = *plan;
-    ws = ws ? ws + bytes : NULL;
-    if (!back) {
-        CKCI_TRY(e->emit(e->context, l, err));
-    }
-    part.instance = (int32_t)plan->tune[CKCI_TUNE_PART];
-    part.split_k = (int32_t)plan->tune[CKCI_TUNE_PARTS];
-    part.workspace_bytes -= bytes;
-    CKCI_TRY(part.instance ? ckci_list_part(&part, rest, ws, e, err)
-                           : ckci_emit_part(&plan->device, rest, ckci_run_limit(&part), ws, e, err));
-    return back ? e->emit(e->context, l, err) : CKCONV_OK;
-}
-
 /* The family of a GPU's matrix unit; 0: none. */
 CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
 {
@@ -15949,6 +15911,62 @@ CKCI_FN ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
     return f->split_k <= 1 ? CKCONV_OK
                            : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                                        "split_k is %d: this one has one part, or chooses", (int)f->split_k);
+}
+
+/* A layer that is a launch and another layer, `conv`, beside `bytes` of its workspace: what is sampled, rows of
+   patches, rows of im2col. ns: what the launch takes. */
+typedef struct ckci_rest {
+    ckci_conv conv;
+    int64_t bytes;
+    double ns;
+    ckci_launch l;
+} ckci_rest;
+
+/* Makes one of p, with `limit` bytes of workspace at ws (NULL in plans), or says why there is none. */
+typedef ckconv_status ckci_find_rest(const ckci_conv *p, const ckconv_device *device, int64_t limit,
+                                     unsigned char *ws, ckci_rest *r, ckconv_error *err);
+
+/* The plan keeps what the other layer's chose. */
+CKCI_FN ckconv_status ckci_fit_rest(ckci_fit *f, ckci_find_rest *find, ckconv_error *err)
+{
+    ckconv_plan *plan = f->plan, one;
+    ckci_rest r;
+    memset(&r, 0, sizeof r); /* gcc warns where a build keeps none */
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
+    CKCI_TRY(find(&f->p->conv, &plan->device, f->limit, NULL, &r, err));
+    CKCI_TRY(ckci_plan_part(&r.conv, &plan->device, f->limit - r.bytes, 0, &one, &f->cost, err));
+    f->cost += r.ns;
+    f->ns = ckci_part_ns(&one) + r.ns;
+    plan->grid[0] = one.grid[0];
+    plan->block[0] = one.block[0];
+    plan->tune[CKCI_TUNE_PART] = one.instance;
+    plan->tune[CKCI_TUNE_APART] = one.tune[CKCI_TUNE_APART];
+    plan->tune[CKCI_TUNE_PARTS] = one.split_k;
+    plan->workspace_bytes = r.bytes + one.workspace_bytes;
+    return CKCONV_OK;
+}
+
+/* The launches: its own after the others in bwd_data, else before. A plan that is itself one of several parts
+   keeps nothing (ref's number): the other layer is planned again. */
+CKCI_FN ckconv_status ckci_list_rest(const ckconv_plan *plan, const ckci_conv *p, ckci_find_rest *find,
+                                     unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
+{
+    const int back = plan->op == CKCONV_BWD_DATA;
+    ckconv_plan part = *plan;
+    ckci_rest r;
+    memset(&r, 0, sizeof r);
+    CKCI_TRY(find(p, &plan->device, ckci_run_limit(plan), ws, &r, err));
+    ws = ws ? ws + r.bytes : NULL;
+    if (!back) {
+        CKCI_TRY(e->emit(e->context, &r.l, err));
+    }
+    part.instance = (int32_t)plan->tune[CKCI_TUNE_PART];
+    part.split_k = (int32_t)plan->tune[CKCI_TUNE_PARTS];
+    part.workspace_bytes -= r.bytes;
+    CKCI_TRY(part.instance ? ckci_list_part(&part, &r.conv, ws, e, err)
+                           : ckci_emit_part(&plan->device, &r.conv, ckci_run_limit(&part), ws, e, err));
+    return back ? e->emit(e->context, &r.l, err) : CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, ckconv_error *err)
@@ -23022,16 +23040,15 @@ CKCI_FN ckconv_status ckci_list_sections(const ckconv_plan *plan, const ckci_pro
   weights], and what is left is a layer of one tap, planned like any other. bwd_data writes such rows, and the
   launch comes after.
 */
-/* The layer of one tap, and the tensors of the move: in as patches, and its rows. */
+/* The tensors of the move: in as patches, and its rows, `bytes` of workspace. */
 typedef struct ckci_patches {
-    ckci_conv conv;
     ckci_tensor in, rows;
-    int64_t bytes; /* of workspace: rows */
+    int64_t bytes;
 } ckci_patches;
 
-/* Channels and taps of a filter as one row, as dense weights have them: the step of each of c, z, y, x in
-   such a row. Zero: weights are not dense. */
-CKCI_FN int ckci_patch_order(const ckci_tensor *w, int64_t step[4])
+/* Channels and taps of a filter as one row, as dense weights have them: the step of each of c, z, y, x (0..3)
+   in such a row, and their order, the innermost first. Zero: weights are not dense. */
+CKCI_FN int ckci_patch_order(const ckci_tensor *w, int64_t step[4], int order[4])
 {
     int64_t next = 1;
     int done[4] = {0, 0, 0, 0};
@@ -23044,6 +23061,7 @@ CKCI_FN int ckci_patch_order(const ckci_tensor *w, int64_t step[4])
                         : least;
         }
         done[least] = 1;
+        order[turns] = least;
         step[least] = next;
         if (w->len[2 + least] > 1 && w->stride[2 + least] != next) {
             return 0;
@@ -23063,54 +23081,40 @@ CKCI_FN void ckci_patch_tensor(const ckci_conv *p, int64_t n, int64_t c, int64_t
     memcpy(t->stride, stride, sizeof stride);
 }
 
-CKCI_FN ckconv_status ckci_find_patches(const ckci_conv *p, int64_t limit, unsigned char *ws, ckci_patches *r,
-                                        ckconv_error *err)
+/* Patches of p's in, whose rows have `row` numbers, at ws; step: as ckci_patch_order has it. */
+CKCI_FN void ckci_make_patches(const ckci_conv *p, int64_t row, const int64_t step[4], unsigned char *ws,
+                               ckci_patches *r)
 {
     const ckci_tensor *in = &p->t[CKCI_IN];
-    const int back = p->op == CKCONV_BWD_DATA;
-    int64_t step[4] = {0, 0, 0, 0};
-    int fits = p->g == 1 && p->n > 0 && p->filter[0] == 1 && p->input[0] == 1 &&
-               p->filter[1] * p->filter[2] > 1 && (p->op == CKCONV_FWD || p->num_d == 0) &&
-               in->op.kind == CKCONV_PASS && (back || in->compute == in->dtype) &&
-               ckci_patch_order(&p->t[CKCI_WEI], step);
-    for (int i = 0; i < 3; i++) {
-        int64_t covered = p->output[i] * p->filter[i];
-        fits = fits && (p->stride[i] == p->filter[i] || p->output[i] == 1) && p->pad[i] == 0 &&
-               (p->dilation[i] == 1 || p->filter[i] == 1) && covered > 0 &&
-               (back ? covered == p->input[i] : covered <= p->input[i]);
-    }
-    if (!fits) {
-        return ckci_fail(
-            err, CKCONV_ERR_UNSUPPORTED,
-            "patches are of 1D and 2D filters that step by their own size, in one group, without "
-            "pads, dilation or operations on in, D tensors only of out, and weights that are dense");
-    }
-    ckci_conv *c = &r->conv;
-    const int64_t row = ckci_saturating_mul(p->c, p->filter[1] * p->filter[2]), wide = p->output[2],
-                  all = ckci_saturating_mul(row, p->output[1] * wide);
-    const int64_t len[6] = {1, p->n, row, 1, p->output[1], wide},
-                  stride[6] = {row, all, 1, all, row * wide, row};
-    *c = *p;
+    const int64_t line = ckci_saturating_mul(row, p->output[2]),
+                  all = ckci_saturating_mul(line, p->output[1]);
     r->in = r->rows = *in;
+    r->rows.p = ws;
     r->bytes = ckci_saturating_mul(ckci_saturating_mul(all, p->n), (int64_t)ckci_size(in->dtype));
     r->bytes = ckci_saturating_mul(ckci_ceil_div(r->bytes, 256), 256);
-    if (r->bytes > limit) {
-        return ckci_over_limit("in as rows of patches", r->bytes, err);
-    }
-    r->rows.p = ws;
-    c->t[CKCI_IN].p = ws;
-    memcpy(c->t[CKCI_IN].len, len, sizeof len);
-    memcpy(c->t[CKCI_IN].stride, stride, sizeof stride);
     ckci_patch_tensor(p, in->stride[1], in->stride[2], in->stride[4] * p->filter[1], in->stride[4],
                       in->stride[5] * p->filter[2], in->stride[5], &r->in);
-    ckci_patch_tensor(p, all, step[0], row * wide, step[2], row, step[3], &r->rows);
-    c->c = c->t[CKCI_WEI].len[2] = row;
-    c->t[CKCI_WEI].stride[2] = 1;
-    for (int i = 0; i < 3; i++) {
-        c->input[i] = p->output[i];
-        c->filter[i] = c->stride[i] = c->dilation[i] = c->t[CKCI_WEI].len[3 + i] = 1;
+    ckci_patch_tensor(p, all, step[0], line, step[2], row, step[3], &r->rows);
+}
+
+/* The layer of one tap whose in is a row of `row` numbers, channels and taps, for each position of p's out:
+   [n][z][y][x][row] at ws. */
+CKCI_FN void ckci_row_layer(const ckci_conv *p, int64_t row, unsigned char *ws, ckci_conv *c)
+{
+    ckci_tensor *rows = &c->t[CKCI_IN], *w = &c->t[CKCI_WEI];
+    *c = *p;
+    c->c = rows->len[2] = w->len[2] = row;
+    rows->p = ws;
+    rows->stride[0] = row;
+    rows->stride[2] = w->stride[2] = 1;
+    for (int i = 2; i >= 0; i--) {
+        rows->stride[3 + i] = row;
+        row = ckci_saturating_mul(row, p->output[i]);
+        c->input[i] = rows->len[3 + i] = p->output[i];
+        c->filter[i] = c->stride[i] = c->dilation[i] = w->len[3 + i] = 1;
+        c->pad[i] = 0;
     }
-    return CKCONV_OK;
+    rows->stride[1] = row;
 }
 
 /* What the move costs. It comes near a copy's bandwidth where runs of patches are pieces of 8 or 16 bytes in
@@ -23138,28 +23142,54 @@ CKCI_FN double ckci_patches_cost(const ckci_patches *r, const ckconv_device *dev
     return ckci_move_cost(device, (double)r->bytes) * (piece < 8 ? 70 : 1);
 }
 
+CKCI_FN ckconv_status ckci_find_patches(const ckci_conv *p, const ckconv_device *device, int64_t limit,
+                                        unsigned char *ws, ckci_rest *r, ckconv_error *err)
+{
+    const ckci_tensor *in = &p->t[CKCI_IN];
+    const int back = p->op == CKCONV_BWD_DATA;
+    int64_t step[4] = {0, 0, 0, 0};
+    int order[4];
+    int fits = p->g == 1 && p->n > 0 && p->filter[0] == 1 && p->input[0] == 1 &&
+               p->filter[1] * p->filter[2] > 1 && (p->op == CKCONV_FWD || p->num_d == 0) &&
+               in->op.kind == CKCONV_PASS && (back || in->compute == in->dtype) &&
+               ckci_patch_order(&p->t[CKCI_WEI], step, order);
+    for (int i = 0; i < 3; i++) {
+        int64_t covered = p->output[i] * p->filter[i];
+        fits = fits && (p->stride[i] == p->filter[i] || p->output[i] == 1) && p->pad[i] == 0 &&
+               (p->dilation[i] == 1 || p->filter[i] == 1) && covered > 0 &&
+               (back ? covered == p->input[i] : covered <= p->input[i]);
+    }
+    if (!fits) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "patches are of 1D and 2D filters that step by their own size, in one group, without "
+            "pads, dilation or operations on in, D tensors only of out, and weights that are dense");
+    }
+    const int64_t row = ckci_saturating_mul(p->c, p->filter[1] * p->filter[2]);
+    ckci_patches patches;
+    ckci_make_patches(p, row, step, ws, &patches);
+    r->bytes = patches.bytes;
+    if (r->bytes > limit) {
+        return ckci_over_limit("in as rows of patches", r->bytes, err);
+    }
+    ckci_row_layer(p, row, ws, &r->conv);
+    r->ns = ckci_patches_cost(&patches, device);
+    return back ? ckci_make_move(device, &patches.rows, &patches.in, &r->l, err)
+                : ckci_make_move(device, &patches.in, &patches.rows, &r->l, err);
+}
+
 CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
 {
-    ckci_patches r;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
-    CKCI_TRY(ckci_find_patches(&f->p->conv, f->limit, NULL, &r, err));
-    return ckci_fit_rest(f, &r.conv, r.bytes, ckci_patches_cost(&r, &f->plan->device), err);
+    return ckci_fit_rest(f, ckci_find_patches, err);
 }
 
 CKCI_FN ckconv_status ckci_list_patches(const ckconv_plan *plan, const ckci_problem *p,
                                         const ckconv_args *args, unsigned char *ws, const ckci_gpu_tile *tile,
                                         const ckci_emitter *e, ckconv_error *err)
 {
-    const int back = plan->op == CKCONV_BWD_DATA;
-    ckci_patches r;
-    ckci_launch move;
     (void)args;
     (void)tile;
-    CKCI_TRY(ckci_find_patches(&p->conv, ckci_run_limit(plan), ws, &r, err));
-    CKCI_TRY(back ? ckci_make_move(&plan->device, &r.rows, &r.in, &move, err)
-                  : ckci_make_move(&plan->device, &r.in, &r.rows, &move, err));
-    return ckci_list_rest(plan, &r.conv, r.bytes, &move, ws, e, err);
+    return ckci_list_rest(plan, &p->conv, ckci_find_patches, ws, e, err);
 }
 
 
@@ -23173,14 +23203,6 @@ CKCI_FN ckconv_status ckci_list_patches(const ckconv_plan *plan, const ckci_prob
 */
 /* What a piece's 90 instructions take, in multiply-adds; 142 took 6.4 million pieces 40 to 47 us (H200). */
 #define CKCI_SAMPLE_STEPS 125.
-
-/* The layer without strides, the launch, and what that costs. */
-typedef struct ckci_sample {
-    ckci_conv conv;
-    int64_t bytes; /* of workspace: the dense tensor */
-    ckci_launch l;
-    double cost;
-} ckci_sample;
 
 /* Dimensions of planes that are one dense dimension in both tensors, without a stride, are merged; those of
    one position are left out. step: bytes, of planes and of the dense tensor. Returns how many are left. */
@@ -23291,8 +23313,9 @@ CKCI_FN double ckci_sample_cost(const ckci_conv *p, const ckci_launch *l, int64_
     return memory > count ? memory : count;
 }
 
+/* The layer without strides, and the launch. */
 CKCI_FN ckconv_status ckci_find_sample(const ckci_conv *p, const ckconv_device *device, int64_t limit,
-                                       unsigned char *ws, ckci_sample *r, ckconv_error *err)
+                                       unsigned char *ws, ckci_rest *r, ckconv_error *err)
 {
     const ckci_tensor *in = &p->t[CKCI_IN];
     const int back = p->op == CKCONV_BWD_DATA;
@@ -23301,7 +23324,6 @@ CKCI_FN ckconv_status ckci_find_sample(const ckci_conv *p, const ckconv_device *
                in->op.kind == CKCONV_PASS && (!back || p->num_d == 0) && in->stride[5] == 1;
     int strides = 0;
     int64_t numbers = ckci_saturating_mul(p->n, p->c);
-    memset(r, 0, sizeof *r); /* gcc warns where CKCI_KEEP_SAMPLE is 0 */
     for (int i = 0; i < 3; i++) {
         fits = fits && p->filter[i] == 1 && p->pad[i] == 0 && p->output[i] > 0 &&
                p->output[i] == ckci_ceil_div(p->input[i], p->stride[i]);
@@ -23334,28 +23356,22 @@ CKCI_FN ckconv_status ckci_find_sample(const ckci_conv *p, const ckconv_device *
         return ckci_over_limit("sampled positions", r->bytes, err);
     }
     ckci_make_sample(p, dense, &r->l);
-    r->cost = ckci_sample_cost(p, &r->l, bytes, device);
+    r->ns = ckci_sample_cost(p, &r->l, bytes, device);
     return CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_fit_sample(ckci_fit *f, ckconv_error *err)
 {
-    ckci_sample r;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
-    CKCI_TRY(ckci_find_sample(&f->p->conv, &f->plan->device, f->limit, NULL, &r, err));
-    return ckci_fit_rest(f, &r.conv, r.bytes, r.cost, err);
+    return ckci_fit_rest(f, ckci_find_sample, err);
 }
 
 CKCI_FN ckconv_status ckci_list_sample(const ckconv_plan *plan, const ckci_problem *p,
                                        const ckconv_args *args, unsigned char *ws, const ckci_gpu_tile *tile,
                                        const ckci_emitter *e, ckconv_error *err)
 {
-    ckci_sample r;
     (void)args;
     (void)tile;
-    CKCI_TRY(ckci_find_sample(&p->conv, &plan->device, ckci_run_limit(plan), ws, &r, err));
-    return ckci_list_rest(plan, &r.conv, r.bytes, &r.l, ws, e, err);
+    return ckci_list_rest(plan, &p->conv, ckci_find_sample, ws, e, err);
 }
 
 
@@ -23372,17 +23388,9 @@ CKCI_FN ckconv_status ckci_list_sample(const ckconv_plan *plan, const ckci_probl
 #define CKCI_IM2COL_STEPS 280.
 #define CKCI_COL2IM_STEPS 250.
 
-/* The layer of one tap, the launch, and what that costs. */
-typedef struct ckci_im2col {
-    ckci_conv conv;
-    int64_t bytes; /* of workspace: rows */
-    ckci_launch l;
-    double cost;
-} ckci_im2col;
-
-/* The launch between in (or din) and rows at ws; step: of c, z, y, x in a row. */
-CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], int64_t row, unsigned char *ws,
-                              ckci_launch *l)
+/* The launch between in (or din) and rows at ws; step, order: as ckci_patch_order has them. */
+CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], const int order[4], int64_t row,
+                              unsigned char *ws, ckci_launch *l)
 {
     const int back = p->op == CKCONV_BWD_DATA;
     const ckci_tensor *t = &p->t[CKCI_IN];
@@ -23405,23 +23413,18 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], int64_t
         k->by_out[i] = ckci_make_divisor(p->output[i]);
         k->by_stride[i] = ckci_make_divisor(p->stride[i]);
     }
-    for (int i = 0; i < 4; i++) { /* `inside` others lie inside of axis i */
-        int inside = 0;
-        const int64_t len = i ? p->filter[i - 1] : p->c;
-        for (int j = 0; j < 4; j++) {
-            const int64_t other = j ? p->filter[j - 1] : p->c;
-            inside += step[j] < step[i] || (step[j] == step[i] && (other < len || (other == len && j < i)));
-        }
+    for (int j = 0; j < 4; j++) {
+        const int i = order[j];
         k->of_row[i] = (int32_t)step[i];
+        k->limit[j] = (int32_t)t->len[2 + i];
+        k->step[j] = (uint32_t)t->stride[2 + i];
+        k->apart[j] = i ? k->dilation[i - 1] : 1;
         if (i > 0) {
-            k->go[inside][i - 1] = k->stride[i - 1];
-            k->before[inside] = k->pad[i - 1];
+            k->go[j][i - 1] = k->stride[i - 1];
+            k->before[j] = k->pad[i - 1];
         }
-        k->limit[inside] = (int32_t)t->len[2 + i];
-        k->step[inside] = (uint32_t)t->stride[2 + i];
-        k->apart[inside] = i ? k->dilation[i - 1] : 1;
-        if (inside < 3) {
-            k->by_len[inside] = ckci_make_divisor(len);
+        if (j < 3) {
+            k->by_len[j] = ckci_make_divisor(i ? p->filter[i - 1] : p->c);
         }
     }
     k->by_pieces = ckci_make_divisor(row / piece);
@@ -23436,23 +23439,24 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], int64_t
     l->grid = ckci_ceil_div(k->count, 256);
 }
 
+/* The layer of one tap, and the launch. */
 CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *device, int64_t limit,
-                                       unsigned char *ws, ckci_im2col *r, ckconv_error *err)
+                                       unsigned char *ws, ckci_rest *r, ckconv_error *err)
 {
     const ckci_tensor *in = &p->t[CKCI_IN], *w = &p->t[CKCI_WEI];
     const int back = p->op == CKCONV_BWD_DATA;
     const int64_t taps = p->filter[0] * p->filter[1] * p->filter[2], size = (int64_t)ckci_size(in->dtype),
                   row = ckci_saturating_mul(p->c, taps);
     int64_t step[4] = {0, 0, 0, 0}, positions = p->n, places = p->n;
+    int order[4] = {0, 0, 0, 0};
     for (int i = 0; i < 3; i++) {
         positions = ckci_saturating_mul(positions, p->output[i]);
         places = ckci_saturating_mul(places, p->input[i]);
     }
-    memset(r, 0, sizeof *r);
     const int kept = back ? CKCI_KEEP_IM2COL_BACK : CKCI_KEEP_IM2COL;
     if (!kept || p->g != 1 || positions == 0 || taps < 2 || w->stride[2] == 1 || (size != 2 && size != 4) ||
         row * size % 16 != 0 || ckci_conv_kind(p) != CKCONV_F32 || in->op.kind != CKCONV_PASS ||
-        (p->op != CKCONV_FWD && p->num_d > 0) || !ckci_patch_order(w, step)) {
+        (p->op != CKCONV_FWD && p->num_d > 0) || !ckci_patch_order(w, step, order)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "im2col takes filters of several taps in one group, in of 2 or 4 bytes a number, "
                          "sums of f32, weights that are dense with taps next to each other, C * taps numbers "
@@ -23468,59 +23472,39 @@ CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *
                          "im2col takes less than 2^28 for C * taps * positions, of in and of out, and in of "
                          "less than 2^32 bytes");
     }
-    ckci_conv *c = &r->conv;
-    ckci_tensor *rows = &c->t[CKCI_IN];
-    *c = *p;
-    int64_t next = row;
-    for (int i = 2; i >= 0; i--) {
-        c->input[i] = rows->len[3 + i] = p->output[i];
-        c->filter[i] = c->stride[i] = c->dilation[i] = c->t[CKCI_WEI].len[3 + i] = 1;
-        c->pad[i] = 0;
-        rows->stride[3 + i] = next;
-        next *= p->output[i];
-    }
-    rows->stride[0] = rows->stride[1] = next;
-    rows->stride[2] = 1;
-    c->c = rows->len[2] = c->t[CKCI_WEI].len[2] = row;
-    c->t[CKCI_WEI].stride[2] = 1;
-    rows->p = ws;
+    ckci_tensor *rows = &r->conv.t[CKCI_IN];
+    ckci_row_layer(p, row, ws, &r->conv);
     if (back) { /* din's numbers are rounded once, as sums of these */
         rows->dtype = rows->compute = CKCONV_F32;
         rows->plain = 1;
     }
-    const int64_t bytes = next * p->n * (int64_t)ckci_size(rows->dtype);
+    const int64_t bytes = row * positions * (int64_t)ckci_size(rows->dtype);
     r->bytes = ckci_ceil_div(bytes, 256) * 256;
     if (r->bytes > limit) {
         return ckci_over_limit("rows of channels and taps", r->bytes, err);
     }
-    ckci_make_im2col(p, step, row, ws, &r->l);
+    ckci_make_im2col(p, step, order, row, ws, &r->l);
     const double count =
         (double)r->l.a.im2col.count *
         (back ? (double)taps * CKCI_COL2IM_STEPS : (double)CKCI_IM2COL_POSITIONS * CKCI_IM2COL_STEPS);
     const double work = ckci_move_cost(device, 0) + ckci_cost_fma(device, count / ckci_units(device)),
                  memory = ckci_move_cost(device, (double)bytes / 2); /* rows alone: in is small */
-    r->cost = work > memory ? work : memory;
+    r->ns = work > memory ? work : memory;
     return CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_fit_im2col(ckci_fit *f, ckconv_error *err)
 {
-    ckci_im2col r;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
-    CKCI_TRY(ckci_find_im2col(&f->p->conv, &f->plan->device, f->limit, NULL, &r, err));
-    return ckci_fit_rest(f, &r.conv, r.bytes, r.cost, err);
+    return ckci_fit_rest(f, ckci_find_im2col, err);
 }
 
 CKCI_FN ckconv_status ckci_list_im2col(const ckconv_plan *plan, const ckci_problem *p,
                                        const ckconv_args *args, unsigned char *ws, const ckci_gpu_tile *tile,
                                        const ckci_emitter *e, ckconv_error *err)
 {
-    ckci_im2col r;
     (void)args;
     (void)tile;
-    CKCI_TRY(ckci_find_im2col(&p->conv, &plan->device, ckci_run_limit(plan), ws, &r, err));
-    return ckci_list_rest(plan, &r.conv, r.bytes, &r.l, ws, e, err);
+    return ckci_list_rest(plan, &p->conv, ckci_find_im2col, ws, e, err);
 }
 
 

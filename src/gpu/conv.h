@@ -38,44 +38,6 @@ CKCI_FN ckconv_status ckci_emit_part(const ckconv_device *device, const ckci_con
     return ckci_list_part(&part, p, ws, e, err);
 }
 
-/* A layer that is a launch and another layer, `rest`, beside `bytes` of its workspace. `launch`: nanoseconds
-   of the one; the plan keeps what the other's chose. */
-CKCI_FN ckconv_status ckci_fit_rest(ckci_fit *f, const ckci_conv *rest, int64_t bytes, double launch,
-                                    ckconv_error *err)
-{
-    ckconv_plan *plan = f->plan, one;
-    CKCI_TRY(ckci_plan_part(rest, &plan->device, f->limit - bytes, 0, &one, &f->cost, err));
-    f->cost += launch;
-    f->ns = ckci_part_ns(&one) + launch;
-    plan->grid[0] = one.grid[0];
-    plan->block[0] = one.block[0];
-    plan->tune[CKCI_TUNE_PART] = one.instance;
-    plan->tune[CKCI_TUNE_APART] = one.tune[CKCI_TUNE_APART];
-    plan->tune[CKCI_TUNE_PARTS] = one.split_k;
-    plan->workspace_bytes = bytes + one.workspace_bytes;
-    return CKCONV_OK;
-}
-
-/* The launches: l after the others in bwd_data, else before. A plan that is itself one of several parts keeps
-   nothing (ref's number): the rest is planned again. */
-CKCI_FN ckconv_status ckci_list_rest(const ckconv_plan *plan, const ckci_conv *rest, int64_t bytes,
-                                     ckci_launch *l, unsigned char *ws, const ckci_emitter *e,
-                                     ckconv_error *err)
-{
-    const int back = plan->op == CKCONV_BWD_DATA;
-    ckconv_plan part = *plan;
-    ws = ws ? ws + bytes : NULL;
-    if (!back) {
-        CKCI_TRY(e->emit(e->context, l, err));
-    }
-    part.instance = (int32_t)plan->tune[CKCI_TUNE_PART];
-    part.split_k = (int32_t)plan->tune[CKCI_TUNE_PARTS];
-    part.workspace_bytes -= bytes;
-    CKCI_TRY(part.instance ? ckci_list_part(&part, rest, ws, e, err)
-                           : ckci_emit_part(&plan->device, rest, ckci_run_limit(&part), ws, e, err));
-    return back ? e->emit(e->context, l, err) : CKCONV_OK;
-}
-
 /* The family of a GPU's matrix unit; 0: none. */
 CKCI_FN ckconv_family ckci_matrix_family(const ckconv_device *d)
 {
@@ -690,6 +652,62 @@ CKCI_FN ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
     return f->split_k <= 1 ? CKCONV_OK
                            : ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                                        "split_k is %d: this one has one part, or chooses", (int)f->split_k);
+}
+
+/* A layer that is a launch and another layer, `conv`, beside `bytes` of its workspace: what is sampled, rows of
+   patches, rows of im2col. ns: what the launch takes. */
+typedef struct ckci_rest {
+    ckci_conv conv;
+    int64_t bytes;
+    double ns;
+    ckci_launch l;
+} ckci_rest;
+
+/* Makes one of p, with `limit` bytes of workspace at ws (NULL in plans), or says why there is none. */
+typedef ckconv_status ckci_find_rest(const ckci_conv *p, const ckconv_device *device, int64_t limit,
+                                     unsigned char *ws, ckci_rest *r, ckconv_error *err);
+
+/* The plan keeps what the other layer's chose. */
+CKCI_FN ckconv_status ckci_fit_rest(ckci_fit *f, ckci_find_rest *find, ckconv_error *err)
+{
+    ckconv_plan *plan = f->plan, one;
+    ckci_rest r;
+    memset(&r, 0, sizeof r); /* gcc warns where a build keeps none */
+    CKCI_TRY(ckci_gpu_no_split(f, err));
+    CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
+    CKCI_TRY(find(&f->p->conv, &plan->device, f->limit, NULL, &r, err));
+    CKCI_TRY(ckci_plan_part(&r.conv, &plan->device, f->limit - r.bytes, 0, &one, &f->cost, err));
+    f->cost += r.ns;
+    f->ns = ckci_part_ns(&one) + r.ns;
+    plan->grid[0] = one.grid[0];
+    plan->block[0] = one.block[0];
+    plan->tune[CKCI_TUNE_PART] = one.instance;
+    plan->tune[CKCI_TUNE_APART] = one.tune[CKCI_TUNE_APART];
+    plan->tune[CKCI_TUNE_PARTS] = one.split_k;
+    plan->workspace_bytes = r.bytes + one.workspace_bytes;
+    return CKCONV_OK;
+}
+
+/* The launches: its own after the others in bwd_data, else before. A plan that is itself one of several parts
+   keeps nothing (ref's number): the other layer is planned again. */
+CKCI_FN ckconv_status ckci_list_rest(const ckconv_plan *plan, const ckci_conv *p, ckci_find_rest *find,
+                                     unsigned char *ws, const ckci_emitter *e, ckconv_error *err)
+{
+    const int back = plan->op == CKCONV_BWD_DATA;
+    ckconv_plan part = *plan;
+    ckci_rest r;
+    memset(&r, 0, sizeof r);
+    CKCI_TRY(find(p, &plan->device, ckci_run_limit(plan), ws, &r, err));
+    ws = ws ? ws + r.bytes : NULL;
+    if (!back) {
+        CKCI_TRY(e->emit(e->context, &r.l, err));
+    }
+    part.instance = (int32_t)plan->tune[CKCI_TUNE_PART];
+    part.split_k = (int32_t)plan->tune[CKCI_TUNE_PARTS];
+    part.workspace_bytes -= r.bytes;
+    CKCI_TRY(part.instance ? ckci_list_part(&part, &r.conv, ws, e, err)
+                           : ckci_emit_part(&plan->device, &r.conv, ckci_run_limit(&part), ws, e, err));
+    return back ? e->emit(e->context, &r.l, err) : CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_gpu_wrong_kind(const ckci_fit *f, ckconv_dtype kind, ckconv_error *err)

@@ -14,17 +14,9 @@
 #define CKCI_IM2COL_STEPS 280.
 #define CKCI_COL2IM_STEPS 250.
 
-/* The layer of one tap, the launch, and what that costs. */
-typedef struct ckci_im2col {
-    ckci_conv conv;
-    int64_t bytes; /* of workspace: rows */
-    ckci_launch l;
-    double cost;
-} ckci_im2col;
-
-/* The launch between in (or din) and rows at ws; step: of c, z, y, x in a row. */
-CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], int64_t row, unsigned char *ws,
-                              ckci_launch *l)
+/* The launch between in (or din) and rows at ws; step, order: as ckci_patch_order has them. */
+CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], const int order[4], int64_t row,
+                              unsigned char *ws, ckci_launch *l)
 {
     const int back = p->op == CKCONV_BWD_DATA;
     const ckci_tensor *t = &p->t[CKCI_IN];
@@ -47,23 +39,18 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], int64_t
         k->by_out[i] = ckci_make_divisor(p->output[i]);
         k->by_stride[i] = ckci_make_divisor(p->stride[i]);
     }
-    for (int i = 0; i < 4; i++) { /* `inside` others lie inside of axis i */
-        int inside = 0;
-        const int64_t len = i ? p->filter[i - 1] : p->c;
-        for (int j = 0; j < 4; j++) {
-            const int64_t other = j ? p->filter[j - 1] : p->c;
-            inside += step[j] < step[i] || (step[j] == step[i] && (other < len || (other == len && j < i)));
-        }
+    for (int j = 0; j < 4; j++) {
+        const int i = order[j];
         k->of_row[i] = (int32_t)step[i];
+        k->limit[j] = (int32_t)t->len[2 + i];
+        k->step[j] = (uint32_t)t->stride[2 + i];
+        k->apart[j] = i ? k->dilation[i - 1] : 1;
         if (i > 0) {
-            k->go[inside][i - 1] = k->stride[i - 1];
-            k->before[inside] = k->pad[i - 1];
+            k->go[j][i - 1] = k->stride[i - 1];
+            k->before[j] = k->pad[i - 1];
         }
-        k->limit[inside] = (int32_t)t->len[2 + i];
-        k->step[inside] = (uint32_t)t->stride[2 + i];
-        k->apart[inside] = i ? k->dilation[i - 1] : 1;
-        if (inside < 3) {
-            k->by_len[inside] = ckci_make_divisor(len);
+        if (j < 3) {
+            k->by_len[j] = ckci_make_divisor(i ? p->filter[i - 1] : p->c);
         }
     }
     k->by_pieces = ckci_make_divisor(row / piece);
@@ -78,23 +65,24 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], int64_t
     l->grid = ckci_ceil_div(k->count, 256);
 }
 
+/* The layer of one tap, and the launch. */
 CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *device, int64_t limit,
-                                       unsigned char *ws, ckci_im2col *r, ckconv_error *err)
+                                       unsigned char *ws, ckci_rest *r, ckconv_error *err)
 {
     const ckci_tensor *in = &p->t[CKCI_IN], *w = &p->t[CKCI_WEI];
     const int back = p->op == CKCONV_BWD_DATA;
     const int64_t taps = p->filter[0] * p->filter[1] * p->filter[2], size = (int64_t)ckci_size(in->dtype),
                   row = ckci_saturating_mul(p->c, taps);
     int64_t step[4] = {0, 0, 0, 0}, positions = p->n, places = p->n;
+    int order[4] = {0, 0, 0, 0};
     for (int i = 0; i < 3; i++) {
         positions = ckci_saturating_mul(positions, p->output[i]);
         places = ckci_saturating_mul(places, p->input[i]);
     }
-    memset(r, 0, sizeof *r);
     const int kept = back ? CKCI_KEEP_IM2COL_BACK : CKCI_KEEP_IM2COL;
     if (!kept || p->g != 1 || positions == 0 || taps < 2 || w->stride[2] == 1 || (size != 2 && size != 4) ||
         row * size % 16 != 0 || ckci_conv_kind(p) != CKCONV_F32 || in->op.kind != CKCONV_PASS ||
-        (p->op != CKCONV_FWD && p->num_d > 0) || !ckci_patch_order(w, step)) {
+        (p->op != CKCONV_FWD && p->num_d > 0) || !ckci_patch_order(w, step, order)) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED,
                          "im2col takes filters of several taps in one group, in of 2 or 4 bytes a number, "
                          "sums of f32, weights that are dense with taps next to each other, C * taps numbers "
@@ -110,57 +98,37 @@ CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *
                          "im2col takes less than 2^28 for C * taps * positions, of in and of out, and in of "
                          "less than 2^32 bytes");
     }
-    ckci_conv *c = &r->conv;
-    ckci_tensor *rows = &c->t[CKCI_IN];
-    *c = *p;
-    int64_t next = row;
-    for (int i = 2; i >= 0; i--) {
-        c->input[i] = rows->len[3 + i] = p->output[i];
-        c->filter[i] = c->stride[i] = c->dilation[i] = c->t[CKCI_WEI].len[3 + i] = 1;
-        c->pad[i] = 0;
-        rows->stride[3 + i] = next;
-        next *= p->output[i];
-    }
-    rows->stride[0] = rows->stride[1] = next;
-    rows->stride[2] = 1;
-    c->c = rows->len[2] = c->t[CKCI_WEI].len[2] = row;
-    c->t[CKCI_WEI].stride[2] = 1;
-    rows->p = ws;
+    ckci_tensor *rows = &r->conv.t[CKCI_IN];
+    ckci_row_layer(p, row, ws, &r->conv);
     if (back) { /* din's numbers are rounded once, as sums of these */
         rows->dtype = rows->compute = CKCONV_F32;
         rows->plain = 1;
     }
-    const int64_t bytes = next * p->n * (int64_t)ckci_size(rows->dtype);
+    const int64_t bytes = row * positions * (int64_t)ckci_size(rows->dtype);
     r->bytes = ckci_ceil_div(bytes, 256) * 256;
     if (r->bytes > limit) {
         return ckci_over_limit("rows of channels and taps", r->bytes, err);
     }
-    ckci_make_im2col(p, step, row, ws, &r->l);
+    ckci_make_im2col(p, step, order, row, ws, &r->l);
     const double count =
         (double)r->l.a.im2col.count *
         (back ? (double)taps * CKCI_COL2IM_STEPS : (double)CKCI_IM2COL_POSITIONS * CKCI_IM2COL_STEPS);
     const double work = ckci_move_cost(device, 0) + ckci_cost_fma(device, count / ckci_units(device)),
                  memory = ckci_move_cost(device, (double)bytes / 2); /* rows alone: in is small */
-    r->cost = work > memory ? work : memory;
+    r->ns = work > memory ? work : memory;
     return CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_fit_im2col(ckci_fit *f, ckconv_error *err)
 {
-    ckci_im2col r;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
-    CKCI_TRY(ckci_find_im2col(&f->p->conv, &f->plan->device, f->limit, NULL, &r, err));
-    return ckci_fit_rest(f, &r.conv, r.bytes, r.cost, err);
+    return ckci_fit_rest(f, ckci_find_im2col, err);
 }
 
 CKCI_FN ckconv_status ckci_list_im2col(const ckconv_plan *plan, const ckci_problem *p,
                                        const ckconv_args *args, unsigned char *ws, const ckci_gpu_tile *tile,
                                        const ckci_emitter *e, ckconv_error *err)
 {
-    ckci_im2col r;
     (void)args;
     (void)tile;
-    CKCI_TRY(ckci_find_im2col(&p->conv, &plan->device, ckci_run_limit(plan), ws, &r, err));
-    return ckci_list_rest(plan, &r.conv, r.bytes, &r.l, ws, e, err);
+    return ckci_list_rest(plan, &p->conv, ckci_find_im2col, ws, e, err);
 }

@@ -8,16 +8,15 @@
 #pragma once
 #include "gpu/matrix.h"
 
-/* The layer of one tap, and the tensors of the move: in as patches, and its rows. */
+/* The tensors of the move: in as patches, and its rows, `bytes` of workspace. */
 typedef struct ckci_patches {
-    ckci_conv conv;
     ckci_tensor in, rows;
-    int64_t bytes; /* of workspace: rows */
+    int64_t bytes;
 } ckci_patches;
 
-/* Channels and taps of a filter as one row, as dense weights have them: the step of each of c, z, y, x in
-   such a row. Zero: weights are not dense. */
-CKCI_FN int ckci_patch_order(const ckci_tensor *w, int64_t step[4])
+/* Channels and taps of a filter as one row, as dense weights have them: the step of each of c, z, y, x (0..3)
+   in such a row, and their order, the innermost first. Zero: weights are not dense. */
+CKCI_FN int ckci_patch_order(const ckci_tensor *w, int64_t step[4], int order[4])
 {
     int64_t next = 1;
     int done[4] = {0, 0, 0, 0};
@@ -30,6 +29,7 @@ CKCI_FN int ckci_patch_order(const ckci_tensor *w, int64_t step[4])
                         : least;
         }
         done[least] = 1;
+        order[turns] = least;
         step[least] = next;
         if (w->len[2 + least] > 1 && w->stride[2 + least] != next) {
             return 0;
@@ -49,54 +49,40 @@ CKCI_FN void ckci_patch_tensor(const ckci_conv *p, int64_t n, int64_t c, int64_t
     memcpy(t->stride, stride, sizeof stride);
 }
 
-CKCI_FN ckconv_status ckci_find_patches(const ckci_conv *p, int64_t limit, unsigned char *ws, ckci_patches *r,
-                                        ckconv_error *err)
+/* Patches of p's in, whose rows have `row` numbers, at ws; step: as ckci_patch_order has it. */
+CKCI_FN void ckci_make_patches(const ckci_conv *p, int64_t row, const int64_t step[4], unsigned char *ws,
+                               ckci_patches *r)
 {
     const ckci_tensor *in = &p->t[CKCI_IN];
-    const int back = p->op == CKCONV_BWD_DATA;
-    int64_t step[4] = {0, 0, 0, 0};
-    int fits = p->g == 1 && p->n > 0 && p->filter[0] == 1 && p->input[0] == 1 &&
-               p->filter[1] * p->filter[2] > 1 && (p->op == CKCONV_FWD || p->num_d == 0) &&
-               in->op.kind == CKCONV_PASS && (back || in->compute == in->dtype) &&
-               ckci_patch_order(&p->t[CKCI_WEI], step);
-    for (int i = 0; i < 3; i++) {
-        int64_t covered = p->output[i] * p->filter[i];
-        fits = fits && (p->stride[i] == p->filter[i] || p->output[i] == 1) && p->pad[i] == 0 &&
-               (p->dilation[i] == 1 || p->filter[i] == 1) && covered > 0 &&
-               (back ? covered == p->input[i] : covered <= p->input[i]);
-    }
-    if (!fits) {
-        return ckci_fail(
-            err, CKCONV_ERR_UNSUPPORTED,
-            "patches are of 1D and 2D filters that step by their own size, in one group, without "
-            "pads, dilation or operations on in, D tensors only of out, and weights that are dense");
-    }
-    ckci_conv *c = &r->conv;
-    const int64_t row = ckci_saturating_mul(p->c, p->filter[1] * p->filter[2]), wide = p->output[2],
-                  all = ckci_saturating_mul(row, p->output[1] * wide);
-    const int64_t len[6] = {1, p->n, row, 1, p->output[1], wide},
-                  stride[6] = {row, all, 1, all, row * wide, row};
-    *c = *p;
+    const int64_t line = ckci_saturating_mul(row, p->output[2]),
+                  all = ckci_saturating_mul(line, p->output[1]);
     r->in = r->rows = *in;
+    r->rows.p = ws;
     r->bytes = ckci_saturating_mul(ckci_saturating_mul(all, p->n), (int64_t)ckci_size(in->dtype));
     r->bytes = ckci_saturating_mul(ckci_ceil_div(r->bytes, 256), 256);
-    if (r->bytes > limit) {
-        return ckci_over_limit("in as rows of patches", r->bytes, err);
-    }
-    r->rows.p = ws;
-    c->t[CKCI_IN].p = ws;
-    memcpy(c->t[CKCI_IN].len, len, sizeof len);
-    memcpy(c->t[CKCI_IN].stride, stride, sizeof stride);
     ckci_patch_tensor(p, in->stride[1], in->stride[2], in->stride[4] * p->filter[1], in->stride[4],
                       in->stride[5] * p->filter[2], in->stride[5], &r->in);
-    ckci_patch_tensor(p, all, step[0], row * wide, step[2], row, step[3], &r->rows);
-    c->c = c->t[CKCI_WEI].len[2] = row;
-    c->t[CKCI_WEI].stride[2] = 1;
-    for (int i = 0; i < 3; i++) {
-        c->input[i] = p->output[i];
-        c->filter[i] = c->stride[i] = c->dilation[i] = c->t[CKCI_WEI].len[3 + i] = 1;
+    ckci_patch_tensor(p, all, step[0], line, step[2], row, step[3], &r->rows);
+}
+
+/* The layer of one tap whose in is a row of `row` numbers, channels and taps, for each position of p's out:
+   [n][z][y][x][row] at ws. */
+CKCI_FN void ckci_row_layer(const ckci_conv *p, int64_t row, unsigned char *ws, ckci_conv *c)
+{
+    ckci_tensor *rows = &c->t[CKCI_IN], *w = &c->t[CKCI_WEI];
+    *c = *p;
+    c->c = rows->len[2] = w->len[2] = row;
+    rows->p = ws;
+    rows->stride[0] = row;
+    rows->stride[2] = w->stride[2] = 1;
+    for (int i = 2; i >= 0; i--) {
+        rows->stride[3 + i] = row;
+        row = ckci_saturating_mul(row, p->output[i]);
+        c->input[i] = rows->len[3 + i] = p->output[i];
+        c->filter[i] = c->stride[i] = c->dilation[i] = w->len[3 + i] = 1;
+        c->pad[i] = 0;
     }
-    return CKCONV_OK;
+    rows->stride[1] = row;
 }
 
 /* What the move costs. It comes near a copy's bandwidth where runs of patches are pieces of 8 or 16 bytes in
@@ -124,26 +110,52 @@ CKCI_FN double ckci_patches_cost(const ckci_patches *r, const ckconv_device *dev
     return ckci_move_cost(device, (double)r->bytes) * (piece < 8 ? 70 : 1);
 }
 
+CKCI_FN ckconv_status ckci_find_patches(const ckci_conv *p, const ckconv_device *device, int64_t limit,
+                                        unsigned char *ws, ckci_rest *r, ckconv_error *err)
+{
+    const ckci_tensor *in = &p->t[CKCI_IN];
+    const int back = p->op == CKCONV_BWD_DATA;
+    int64_t step[4] = {0, 0, 0, 0};
+    int order[4];
+    int fits = p->g == 1 && p->n > 0 && p->filter[0] == 1 && p->input[0] == 1 &&
+               p->filter[1] * p->filter[2] > 1 && (p->op == CKCONV_FWD || p->num_d == 0) &&
+               in->op.kind == CKCONV_PASS && (back || in->compute == in->dtype) &&
+               ckci_patch_order(&p->t[CKCI_WEI], step, order);
+    for (int i = 0; i < 3; i++) {
+        int64_t covered = p->output[i] * p->filter[i];
+        fits = fits && (p->stride[i] == p->filter[i] || p->output[i] == 1) && p->pad[i] == 0 &&
+               (p->dilation[i] == 1 || p->filter[i] == 1) && covered > 0 &&
+               (back ? covered == p->input[i] : covered <= p->input[i]);
+    }
+    if (!fits) {
+        return ckci_fail(
+            err, CKCONV_ERR_UNSUPPORTED,
+            "patches are of 1D and 2D filters that step by their own size, in one group, without "
+            "pads, dilation or operations on in, D tensors only of out, and weights that are dense");
+    }
+    const int64_t row = ckci_saturating_mul(p->c, p->filter[1] * p->filter[2]);
+    ckci_patches patches;
+    ckci_make_patches(p, row, step, ws, &patches);
+    r->bytes = patches.bytes;
+    if (r->bytes > limit) {
+        return ckci_over_limit("in as rows of patches", r->bytes, err);
+    }
+    ckci_row_layer(p, row, ws, &r->conv);
+    r->ns = ckci_patches_cost(&patches, device);
+    return back ? ckci_make_move(device, &patches.rows, &patches.in, &r->l, err)
+                : ckci_make_move(device, &patches.in, &patches.rows, &r->l, err);
+}
+
 CKCI_FN ckconv_status ckci_fit_patches(ckci_fit *f, ckconv_error *err)
 {
-    ckci_patches r;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
-    CKCI_TRY(ckci_find_patches(&f->p->conv, f->limit, NULL, &r, err));
-    return ckci_fit_rest(f, &r.conv, r.bytes, ckci_patches_cost(&r, &f->plan->device), err);
+    return ckci_fit_rest(f, ckci_find_patches, err);
 }
 
 CKCI_FN ckconv_status ckci_list_patches(const ckconv_plan *plan, const ckci_problem *p,
                                         const ckconv_args *args, unsigned char *ws, const ckci_gpu_tile *tile,
                                         const ckci_emitter *e, ckconv_error *err)
 {
-    const int back = plan->op == CKCONV_BWD_DATA;
-    ckci_patches r;
-    ckci_launch move;
     (void)args;
     (void)tile;
-    CKCI_TRY(ckci_find_patches(&p->conv, ckci_run_limit(plan), ws, &r, err));
-    CKCI_TRY(back ? ckci_make_move(&plan->device, &r.rows, &r.in, &move, err)
-                  : ckci_make_move(&plan->device, &r.in, &r.rows, &move, err));
-    return ckci_list_rest(plan, &r.conv, r.bytes, &move, ws, e, err);
+    return ckci_list_rest(plan, &p->conv, ckci_find_patches, ws, e, err);
 }

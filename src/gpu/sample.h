@@ -12,14 +12,6 @@
 /* What a piece's 90 instructions take, in multiply-adds; 142 took 6.4 million pieces 40 to 47 us (H200). */
 #define CKCI_SAMPLE_STEPS 125.
 
-/* The layer without strides, the launch, and what that costs. */
-typedef struct ckci_sample {
-    ckci_conv conv;
-    int64_t bytes; /* of workspace: the dense tensor */
-    ckci_launch l;
-    double cost;
-} ckci_sample;
-
 /* Dimensions of planes that are one dense dimension in both tensors, without a stride, are merged; those of
    one position are left out. step: bytes, of planes and of the dense tensor. Returns how many are left. */
 CKCI_FN int ckci_merge_sample(int64_t len[5], int64_t stride[5], int64_t step[2][5])
@@ -129,8 +121,9 @@ CKCI_FN double ckci_sample_cost(const ckci_conv *p, const ckci_launch *l, int64_
     return memory > count ? memory : count;
 }
 
+/* The layer without strides, and the launch. */
 CKCI_FN ckconv_status ckci_find_sample(const ckci_conv *p, const ckconv_device *device, int64_t limit,
-                                       unsigned char *ws, ckci_sample *r, ckconv_error *err)
+                                       unsigned char *ws, ckci_rest *r, ckconv_error *err)
 {
     const ckci_tensor *in = &p->t[CKCI_IN];
     const int back = p->op == CKCONV_BWD_DATA;
@@ -139,7 +132,6 @@ CKCI_FN ckconv_status ckci_find_sample(const ckci_conv *p, const ckconv_device *
                in->op.kind == CKCONV_PASS && (!back || p->num_d == 0) && in->stride[5] == 1;
     int strides = 0;
     int64_t numbers = ckci_saturating_mul(p->n, p->c);
-    memset(r, 0, sizeof *r); /* gcc warns where CKCI_KEEP_SAMPLE is 0 */
     for (int i = 0; i < 3; i++) {
         fits = fits && p->filter[i] == 1 && p->pad[i] == 0 && p->output[i] > 0 &&
                p->output[i] == ckci_ceil_div(p->input[i], p->stride[i]);
@@ -172,26 +164,20 @@ CKCI_FN ckconv_status ckci_find_sample(const ckci_conv *p, const ckconv_device *
         return ckci_over_limit("sampled positions", r->bytes, err);
     }
     ckci_make_sample(p, dense, &r->l);
-    r->cost = ckci_sample_cost(p, &r->l, bytes, device);
+    r->ns = ckci_sample_cost(p, &r->l, bytes, device);
     return CKCONV_OK;
 }
 
 CKCI_FN ckconv_status ckci_fit_sample(ckci_fit *f, ckconv_error *err)
 {
-    ckci_sample r;
-    CKCI_TRY(ckci_gpu_no_split(f, err));
-    CKCI_TRY(ckci_gpu_takes(&f->p->conv, err));
-    CKCI_TRY(ckci_find_sample(&f->p->conv, &f->plan->device, f->limit, NULL, &r, err));
-    return ckci_fit_rest(f, &r.conv, r.bytes, r.cost, err);
+    return ckci_fit_rest(f, ckci_find_sample, err);
 }
 
 CKCI_FN ckconv_status ckci_list_sample(const ckconv_plan *plan, const ckci_problem *p,
                                        const ckconv_args *args, unsigned char *ws, const ckci_gpu_tile *tile,
                                        const ckci_emitter *e, ckconv_error *err)
 {
-    ckci_sample r;
     (void)args;
     (void)tile;
-    CKCI_TRY(ckci_find_sample(&p->conv, &plan->device, ckci_run_limit(plan), ws, &r, err));
-    return ckci_list_rest(plan, &r.conv, r.bytes, &r.l, ws, e, err);
+    return ckci_list_rest(plan, &p->conv, ckci_find_sample, ws, e, err);
 }
