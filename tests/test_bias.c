@@ -28,6 +28,7 @@ static const shape shapes[] = {
     {"one channel", 1, 1, 1, 1, 1, {3}, {400}, 1, 1, 1},
     {"many positions", 2, 1, 8, 64, 64, {1, 1}, {24, 24}, 1, 1, 0},
     {"image product", 2, 1, 4, 16, 32, {1, 1}, {16, 16}, 1, 1, 0},
+    {"few positions", 2, 1, 1, 80, 16, {3, 3}, {6, 5}, 1, 1, 1},
     {"no images", 2, 1, 0, 16, 32, {3, 3}, {8, 8}, 1, 1, 1},
     /* sm_90 with one unit: blocks have equal shares of the steps of all tiles */
     {"shares", 2, 1, 8, 64, 64, {3, 3}, {24, 24}, 1, 1, 1},
@@ -79,6 +80,7 @@ static ckconv_conv_desc make_desc(const shape *s, int type, int layout, ckconv_d
     d.compute_in = d.compute_out = types[type].compute;
     d.dbias = dbias;
     d.in.layout = d.out.layout = layouts[layout < STRIDED ? layout : LAST];
+    d.wei.layout = layout == FIRST ? CKCONV_GKCYX : CKCONV_GKYXC; /* as PyTorch has them */
     if (layout == STRIDED) { /* y fastest, gaps of one after each axis */
         int64_t length[6], next = 1;
         naive_lengths(&d, NAIVE_OUT, length);

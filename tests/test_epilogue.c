@@ -397,20 +397,31 @@ static void part_lines(void)
     printf("lines: %d problems\n", number);
 }
 
-/* Depthwise layers of both orders, in each of their kernels: numbers of channels that differ, a residual,
-   two of them. */
+/* First layers, of which 80 channels are a block and a part; few channels and one tap, whose planes are of
+   eights and of fours, and whose channels are no eights. */
+static const shape_row channel_shapes[] = {
+    {2, 1, 2, 80, 3, {3, 3, 0}, {9, 16, 0}, 1, 1, 1},  {2, 1, 1, 48, 1, {5, 5, 0}, {16, 32, 0}, 2, 2, 2},
+    {2, 1, 2, 24, 16, {1, 1, 0}, {6, 12, 0}, 1, 0, 0}, {2, 1, 3, 44, 56, {1, 1, 0}, {4, 10, 0}, 1, 0, 0},
+    {2, 1, 2, 56, 72, {1, 1, 0}, {6, 8, 0}, 1, 0, 0},
+};
+#define CHANNEL_SHAPES ((int)(sizeof channel_shapes / sizeof channel_shapes[0]))
+
+/* These, and depthwise layers, of both orders, in each of their kernels: numbers of channels that differ, a
+   residual, two of them. */
 static void part_channels(void)
 {
     static const ckconv_element kinds[] = {CKCONV_SCALE_SHIFT, CKCONV_BIAS_RESIDUAL_RELU, CKCONV_RELU_BWD,
                                            CKCONV_ADD};
     static const ckconv_dtype channel_types[2] = {CKCONV_BF16, CKCONV_F32};
     int number = 0;
-    for (int i = 0; i < 4 * 2 * 2 * 2 * LINE_SHAPES; i++) {
-        const shape_row *shape = &line_shapes[i / 32];
+    for (int i = 0; i < 4 * 2 * 2 * 2 * (LINE_SHAPES + CHANNEL_SHAPES); i++) {
+        const int line = i / 32 < LINE_SHAPES;
+        const shape_row *shape = line ? &line_shapes[i / 32] : &channel_shapes[i / 32 - LINE_SHAPES];
         const ckconv_op op = passes[i / 16 % 2];
         const ckconv_dtype dtype = channel_types[i / 8 % 2], type[3] = {dtype, dtype, dtype};
         const int thin = test_thin() || test_effort() == 0, large = shape->input[1] > 100 || shape->ndim != 2;
-        if (shape->k != 1 || shape->c != 1 || shape->g == 1 || (i % 4 == 2) != (op == CKCONV_BWD_DATA) ||
+        if ((line && (shape->k != 1 || shape->c != 1 || shape->g == 1)) ||
+            (i % 4 == 2) != (op == CKCONV_BWD_DATA) ||
             (thin && (large || (dtype == CKCONV_F32 && i % 4 != 0)))) {
             continue;
         }

@@ -718,6 +718,24 @@ static void test_large_filters(void)
     }
 }
 
+/* Limits of workspace for o->instance, whose own tensor has `bytes`: that is counted, and what the layer that
+   is left takes beside it; `least` bytes are too few. */
+static void check_room(ckconv_op op, const ckconv_conv_desc *d, ckconv_options *o, const ckconv_device *gpu,
+                       int64_t bytes, int64_t least, int row)
+{
+    ckconv_plan plan;
+    ckconv_error err;
+    o->max_workspace = least;
+    CHECK(ckconv_plan_conv(&plan, op, d, o, gpu, &err) == CKCONV_ERR_WORKSPACE);
+    for (int64_t room = 1; room < 8; room++) {
+        o->max_workspace = bytes * room + 4096;
+        if (CHECK_PLAN(ckconv_plan_conv(&plan, op, d, o, gpu, &err), err)) {
+            CHECK_MSG(plan.workspace_bytes >= bytes && plan.workspace_bytes <= o->max_workspace,
+                      "%s, row %d: %lld bytes of workspace", gpu->arch, row, (long long)plan.workspace_bytes);
+        }
+    }
+}
+
 /* Layers of one tap with strides, channels first: positions are sampled, so that no launch turns the whole
    input. `by`: fwd, bwd_data and bwd_weight, of sm_90, gfx942 and gfx1100 (?: both take about as long); where
    planes are no multiples of 8 positions, what is sampled is turned, and that may take longer than to turn
@@ -781,17 +799,7 @@ static void test_samples(void)
             CHECK(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err) == CKCONV_ERR_UNSUPPORTED);
             continue;
         }
-        /* its own tensor is counted, and what the layer without strides takes beside it */
-        o.max_workspace = sampled;
-        CHECK(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err) == CKCONV_ERR_WORKSPACE);
-        for (int64_t room = 1; room < 8; room++) {
-            o.max_workspace = sampled * room + 4096;
-            if (CHECK_PLAN(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err), err)) {
-                CHECK_MSG(plan.workspace_bytes >= sampled && plan.workspace_bytes <= o.max_workspace,
-                          "%s, row %d: %lld bytes of workspace", gpu.arch, row,
-                          (long long)plan.workspace_bytes);
-            }
-        }
+        check_room(op, &d, &o, &gpu, sampled, sampled, row);
     }
 }
 
@@ -888,16 +896,7 @@ static void test_columns(void)
             CHECK(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err) == CKCONV_ERR_UNSUPPORTED);
             continue;
         }
-        o.max_workspace = bytes - 1;
-        CHECK(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err) == CKCONV_ERR_WORKSPACE);
-        for (int64_t room = 1; room < 5; room++) {
-            o.max_workspace = bytes * room + 4096;
-            if (CHECK_PLAN(ckconv_plan_conv(&plan, op, &d, &o, &gpu, &err), err)) {
-                CHECK_MSG(plan.workspace_bytes >= bytes && plan.workspace_bytes <= o.max_workspace,
-                          "%s, row %d: %lld bytes of workspace", gpu.arch, row,
-                          (long long)plan.workspace_bytes);
-            }
-        }
+        check_room(op, &d, &o, &gpu, bytes, bytes - 1, row);
     }
 }
 
