@@ -15913,8 +15913,8 @@ CKCI_FN ckconv_status ckci_gpu_no_split(const ckci_fit *f, ckconv_error *err)
                                        "split_k is %d: this one has one part, or chooses", (int)f->split_k);
 }
 
-/* A layer that is a launch and another layer, `conv`, beside `bytes` of its workspace: what is sampled, rows of
-   patches, rows of im2col. ns: what the launch takes. */
+/* A layer that is a launch and another layer, `conv`, beside `bytes` of its workspace: what is sampled, rows
+   of patches, rows of im2col. ns: what the launch takes. */
 typedef struct ckci_rest {
     ckci_conv conv;
     int64_t bytes;
