@@ -353,7 +353,8 @@ FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/te
 
 # What else test-full runs, most valuable first, as continuous integration has time for a part of it: sanitizers,
 # the crosses of simulated GPUs, what is longer than in `make test`, what repeats it on other builds.
-CROSS_PARTS := aligned triples depthwise blocks wide first dense sides planes points samples columns filters large
+CROSS_PARTS := aligned triples depthwise blocks wide first dense sides planes points samples columns dilated \
+    filters large
 MORE := main/test_cross main/test_groupnorm main/test_conv_conv main/test_epilogue $(SIM_TARGETS:%=sim:%/test_bias) \
     $(addprefix simasan:gfx942/,test_golden test_transform test_groupnorm test_cross+depthwise) \
     $(addprefix sanitized/,$(filter-out $(SANITIZED_FIRST) test_fuzz test_cross test_conv_conv,$(TESTS))) \

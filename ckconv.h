@@ -1522,6 +1522,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef TN
 #pragma push_macro("TO")
 #undef TO
+#pragma push_macro("TRIMS")
+#undef TRIMS
 #pragma push_macro("TURN")
 #undef TURN
 #pragma push_macro("TURNED")
@@ -3425,6 +3427,9 @@ typedef struct ckci_gpu_bias {
     ckci_divisor count[3]; /* positions along axes 3, 4; loads along axis 5 */
 } ckci_gpu_bias;
 
+/* Steps of a tile that leaves out some of them: 31 bits hold their square. */
+enum { CKCI_TRIM_STEPS = 46340 };
+
 /* A convolution for the kernels. gather and direct: a is the tensor that is read (in; dout for bwd_data), b
    the weights, a row is a position of a phase, a column a channel of the written tensor, and the reduction
    runs over taps and, fastest, channels of a. bwd_weight: a is dout, b is in, a row is an output channel, a
@@ -3460,6 +3465,8 @@ typedef struct ckci_gpu_conv {
     int32_t b_mode;             /* tile: a chunk of the weights is 0: along the reduction, 1: along columns,
                                    2: single elements along the reduction */
     int32_t taps_inside;        /* matrix fwd, bwd_data: taps are the inner loop, channels the outer one */
+    int32_t trim; /* matrix, tile fwd, bwd_data: tiles leave out taps at which their rows read padding alone,
+                     those along axis trim - 1, the outermost that has several; 0: none */
     int32_t work, workers;      /* matrix fwd, bwd_data on NVIDIA: tiles, blocks that take them in turns */
     int32_t stream;             /* and: from one tile into the next, if stores are plain */
     int32_t merge; /* matrix bwd_weight: groups that are one here, 0: rows and columns are weights */
@@ -3516,6 +3523,7 @@ typedef struct ckci_gpu_tma {
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
     int32_t steps;                /* of all parts, or phases, of a tile */
     int32_t images;               /* products, whose tiles follow each other */
+    int32_t trim;                 /* conv's */
     ckci_divisor by_tiles, by_parts;
     int32_t rows;         /* of a tile */
     int32_t stages;       /* steps that LDS holds */
@@ -15830,6 +15838,36 @@ CKCI_FN double ckci_reduction(const ckci_gpu_conv *k, double channels)
     return channels;
 }
 
+/* Dilated filters reach past what there is. The share of taps at which a tile of `rows` positions, in the
+   mean, reads more than padding, along the outermost axis that has several; tiles leave out the others if
+   they are a thirtieth at least, which is more than it takes to find them. */
+CKCI_FN double ckci_trim(ckci_gpu_conv *k, int64_t rows)
+{
+    const int axis = k->dim[0].filter > 1 ? 0 : k->dim[1].filter > 1 ? 1 : 2;
+    const ckci_gpu_dim *d = &k->dim[axis];
+    double inner = 1, met = 0;
+    int strides = 0;
+    for (int i = 0; i < 3; i++) {
+        inner *= i > axis ? k->dim[i].length : 1;
+        strides |= d->gather_back && k->dim[i].stride > 1;
+    }
+    if (strides || k->ranges || k->rows == 0) {
+        return 1;
+    }
+    const double high = (double)(rows - 1) / inner, two = high / d->length; /* two: tiles in two images */
+    for (int64_t t = 0; t < d->filter; t++) {
+        const int64_t first = (d->gather_back ? d->pad : -d->pad) + t * d->read_tap;
+        const int64_t past = d->read_len - first;
+        const int64_t begin = ckci_ceil_div(ckci_max(-first, 0), d->read_step),
+                      end = past > 0 ? ckci_min(ckci_ceil_div(past, d->read_step), d->length) : 0;
+        const double some = begin < end ? ((double)(end - begin) + high) / d->length : 0;
+        met += (some < 1 ? some : 1) / d->filter;
+    }
+    const double share = two < 1 ? met + two * (1 - met) : 1;
+    k->trim = share < 29. / 30 ? axis + 1 : 0;
+    return k->trim ? share : 1;
+}
+
 /* Positions of an image (of one phase), and how far the filter reaches beyond the tensor that is read, on
    both sides of each axis together. */
 CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3])
@@ -19826,7 +19864,11 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
     const int64_t steps = ckci_ceil_div(ckci_tma_places(c, k), CKCI_TMA_BOX);
-    const double places = tma ? 64. * (double)steps : ckci_reduction(k, (double)red);
+    double places = tma ? 64. * (double)steps : ckci_reduction(k, (double)red);
+    if (!images && (tma ? ckci_tma_wide(k) == CKCI_TMA_BOX && steps <= CKCI_TRIM_STEPS
+                        : !ckci_matrix_grouped(device, m))) {
+        places *= ckci_trim(k, tile->rows);
+    }
     if (m->phased) {
         CKCI_TRY(ckci_tma_take_phases(device, m, across, limit, ws, cost, err));
     } else {
@@ -21502,6 +21544,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->plane = (int32_t)m->plane;
     t->by_plane = ckci_make_divisor(ckci_max(m->plane, 1));
     t->images = (int32_t)c->g;
+    t->trim = k->trim;
     t->by_rows = ckci_make_divisor(k->tiles_m);
     t->tiles = k->tiles_m * k->tiles_n * t->images;
     int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1), all = steps;
@@ -22369,7 +22412,7 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
         k->o_vec = k->o_vec && (k->o.d[j].line == CKCI_LINE_CHANNELS ||
                                 (k->o.d[j].dtype == CKCONV_F32 && k->o.gate < CKCI_EXTRA_MASK));
     }
-    double red = ckci_reduction(k, (double)k->red);
+    double red = ckci_reduction(k, (double)k->red) * ckci_trim(k, tile->rows);
     ckci_set_kernel(l, tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile->columns);
@@ -22396,7 +22439,8 @@ CKCI_FN ckconv_status ckci_tile_parts(const ckci_conv *p, const ckconv_device *d
 {
     ckci_gpu_conv *k = &l->a.conv;
     int64_t tiles = l->grid, best = split ? split : 1;
-    const double red = ckci_reduction(k, (double)k->red), steps = red / tile->step;
+    const double share = k->trim ? ckci_trim(k, tile->rows) : 1;
+    const double red = ckci_reduction(k, (double)k->red) * share, steps = red / tile->step;
     ckci_conv part = *p;
     memset(s, 0, sizeof *s);
     if (split == 0 && tile->form == CKCI_TILE_FMA && !k->ranges && k->columns % 4 == 0 && tiles > 0 &&
@@ -28589,6 +28633,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("TM")
 #pragma pop_macro("TN")
 #pragma pop_macro("TO")
+#pragma pop_macro("TRIMS")
 #pragma pop_macro("TURN")
 #pragma pop_macro("TURNED")
 #pragma pop_macro("TWO")

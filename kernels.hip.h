@@ -1267,6 +1267,28 @@ CKCI_K_FN ckci_k_place ckci_k_decode(int32_t m, const ckci_divisor &dz, const ck
     return q;
 }
 
+/* Neighbouring positions a to b along an axis (0: z): false if others, along those before it, are between. */
+CKCI_K_FN bool ckci_k_along(const ckci_k_place &a, const ckci_k_place &b, int32_t axis, int32_t &first,
+                            int32_t &last)
+{
+    first = axis == 0 ? a.z : axis == 1 ? a.y : a.x;
+    last = axis == 0 ? b.z : axis == 1 ? b.y : b.x;
+    return a.n == b.n && (axis == 0 || a.z == b.z) && (axis < 2 || a.y == b.y);
+}
+
+/* Taps low to high - 1 of an axis, one at least: at no others does any of its positions that read from
+   `first` to `last` on at tap 0 find one of `len` places. step: from tap to tap. */
+CKCI_K_FN void ckci_k_taps_met(int32_t first, int32_t last, int32_t taps, int32_t step, int32_t len,
+                               int32_t &low, int32_t &high)
+{
+    const int32_t size = step < 0 ? -step : step;
+    const int32_t before = step < 0 ? first - (len - 1) : -last, past = step < 0 ? last : len - 1 - first;
+    low = before > 0 ? (before + size - 1) / size : 0;
+    low = low < taps ? low : taps - 1;
+    high = past < 0 ? 0 : past / size + 1;
+    high = high > taps ? taps : high > low ? high : low + 1;
+}
+
 /* Offset of (c, z, y, x) inside a slice, in elements. */
 CKCI_K_FN int64_t ckci_k_inside(const ckci_tensor &t, int32_t narrow, int32_t c, int32_t z, int32_t y,
                                 int32_t x)
@@ -2828,6 +2850,28 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_gather_b {
         slots.store(p.b, m + s.first * (S + 4) + s.row, s.step * (S + 4));
     }
 };
+
+/* Of a tile's `count` taps those at which its rows, row0 to row0 + many - 1, read more than padding: the
+   first one, and how many from there on (>>gpu-conv, ckci_trim). */
+CKCI_K_FN int32_t ckci_k_trim(const ckci_gpu_conv &p, const ckci_k_axis axis[3], int32_t row0, int32_t many,
+                              int32_t &count)
+{
+    if (!p.trim) {
+        return 0;
+    }
+    const int32_t which = p.trim - 1, end = (row0 + many < p.rows ? row0 + many : p.rows) - 1;
+    const ckci_gpu_dim &d = p.dim[which];
+    const int32_t inner = (which < 1 ? axis[1].taps : 1) * (which < 2 ? axis[2].taps : 1);
+    const int32_t read0 = d.gather_back ? d.pad : -d.pad;
+    int32_t first, last, low, high;
+    if (!ckci_k_along(ckci_k_row(axis, row0), ckci_k_row(axis, end), which, first, last)) {
+        return 0;
+    }
+    ckci_k_taps_met(first * d.read_step + read0, last * d.read_step + read0, d.filter, d.read_tap, d.read_len,
+                    low, high);
+    count = (high - low) * inner;
+    return low * inner;
+}
 
 CKCI_K_FN int32_t ckci_k_reduction(const ckci_gpu_conv &p, const ckci_k_axis axis[3])
 {
@@ -5672,8 +5716,9 @@ CKCI_K_FN void ckci_k_multiply_all(F &f, unsigned char *tiles, Loader &loader, i
   >>k-matrix-gather
   fwd and bwd_data on matrix units: taps, padding, rows of the implicit GEMM, and their kernel. A block owns
   tiles of outputs of one group and phase; what lies on padding is told by bits of a row and of a tap, so that
-  a chunk costs an addition and a test. Groups of waves take several tiles and load the next one while they
-  write (NVIDIA). bwd_weight takes the table of taps and the tests of padding from here.
+  a chunk costs an addition and a test. Taps at which all rows of a tile lie there are left out (not by groups
+  of waves). Groups of waves take several tiles and load the next one while they write (NVIDIA). bwd_weight
+  takes the table of taps and the tests of padding from here.
 */
 /* A bit for each tap t of a dimension for which first + t * step lies outside 0 to len - 1. */
 CKCI_K_FN uint32_t ckci_k_bad_taps(int32_t first, int32_t taps, int32_t step, int32_t len)
@@ -5812,6 +5857,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     {
         const ckci_k_axis *axis = b.axis;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
+        const int32_t tap0 = ckci_k_trim(p, axis, b.row, BM, count);
         red = p.red * SIZE;
         next_a = next_b = need = 0;
         int32_t row_low = 0, tap_low = 0; /* what makes all offsets of rows and of taps positive */
@@ -5825,7 +5871,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             row_low *= SIZE;
             tap_low *= SIZE;
         }
-        fill(axis, count, table, tap_low);
+        fill(axis, tap0, count, table, tap_low);
         ckci_k_place start = ckci_k_row(axis, b.row);
         for (int r = (int)threadIdx.x; r < BM; r += U::THREADS) {
             rows[r] = row(axis, ckci_k_row(axis, b.row + r), start.n);
@@ -5946,12 +5992,13 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         return e;
     }
 
-    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], int32_t all, ckci_k_tap_entry *table,
+    /* Taps tap0 to tap0 + all - 1. */
+    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], int32_t tap0, int32_t all, ckci_k_tap_entry *table,
                             int32_t low) const
     {
         const int64_t *s = p.a.stride;
         for (int32_t i = (int32_t)threadIdx.x; i <= all; i += U::THREADS) {
-            ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
+            ckci_k_tap t = ckci_k_find_tap(p, axis, (tap0 + i) * p.red);
             ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
             if (i < all) {
                 e.a = SIZE * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
@@ -6354,7 +6401,7 @@ CKCI_K_FN void ckci_k_matrix_gather_tile(const ckci_gpu_conv &p, int32_t work, L
             return; /* a phase with fewer positions than the first one; the whole block */
         }
         Loader loader(p, b, m.table, m.rows);
-        int32_t bytes = ckci_k_reduction(p, b.axis) * F::SIZE, steps = (bytes + F::KB - 1) / F::KB;
+        int32_t bytes = loader.count * p.red * F::SIZE, steps = (bytes + F::KB - 1) / F::KB;
         ckci_k_part_steps(p, part, first, steps);
         if (first > 0) {
             loader.skip(first);
@@ -6398,7 +6445,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         const int64_t *s = p.o.t.stride;
         const int32_t count = axis[0].taps * axis[1].taps * axis[2].taps;
         if (taps) {
-            loader.fill(axis, count, table(to), 0);
+            loader.fill(axis, 0, count, table(to), 0);
         }
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
             const ckci_k_place q = ckci_k_row(axis, b.row + r);
@@ -10240,7 +10287,7 @@ template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
    of those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps
    adds what later ones have put into their slots, and stores it. Later steps are those of blocks with lower
    numbers, which began before, and do them first: none waits for one that waits. */
-template <bool PHASED> struct ckci_k_tma_pieces {
+template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
     const ckci_gpu_tma &p;
     int32_t work, at, end; /* the next whole tile; steps of the share that are left */
 
@@ -10260,17 +10307,21 @@ template <bool PHASED> struct ckci_k_tma_pieces {
         past = first + p.share + (turned < p.share_rest ? 1 : 0);
     }
 
-    int32_t image, row, column;  /* of tiles */
-    int32_t part, from, to, all; /* steps: of the tile, or of its phase */
-    int32_t past;                /* of the share's steps: where the tile, or phase, ends */
+    int32_t image, row, column; /* of tiles */
+    int32_t part, from, to;     /* steps: of the tile, or of its phase */
+    int32_t past;               /* of the share's steps: where the tile, or phase, ends */
     int32_t phase;
+    bool lacks_first, lacks_last; /* steps of the tile, which another block has */
+    int32_t tap, taps;            /* TRIMS: the first that rows need, and how many from there on */
 
     CKCI_K_MEMBER bool next()
     {
         int32_t tile;
+        const bool shared = at < end;
         part = phase = 0;
-        all = p.steps;
-        if (at < end) {
+        lacks_first = lacks_last = false;
+        if (shared) {
+            int32_t all = p.steps;
             tile = ckci_k_divide(at, p.by_steps);
             int32_t first = tile * p.steps;
             tile += p.whole;
@@ -10285,8 +10336,11 @@ template <bool PHASED> struct ckci_k_tma_pieces {
             from = at - first;
             at = end < past ? end : past;
             to = at - first;
-            if (PHASED && taps() == 0) {
-                from = to = all = 0;
+            lacks_first = from > 0;
+            lacks_last = to < all;
+            if (PHASED && phase_taps() == 0) {
+                from = to = 0;
+                lacks_first = lacks_last = false;
             }
         } else if (work < p.whole) {
             if (p.cluster > 1) { /* its blocks follow each other */
@@ -10297,8 +10351,6 @@ template <bool PHASED> struct ckci_k_tma_pieces {
                 tile = work - part * p.tiles;
             }
             work += p.workers;
-            from = ckci_k_divide(p.steps * part, p.by_parts);
-            to = ckci_k_divide(p.steps * (part + 1), p.by_parts);
         } else {
             return false;
         }
@@ -10309,11 +10361,47 @@ template <bool PHASED> struct ckci_k_tma_pieces {
             image = ckci_k_divide(row, p.by_rows);
             row -= image * p.conv.tiles_m;
         }
+        int32_t steps = p.steps;
+        if constexpr (TRIMS) {
+            tap = 0;
+            taps = p.taps;
+            if (p.trim) {
+                trim();
+                steps = taps * p.blocks;
+                if (shared) { /* blocks' shares shrink alike */
+                    from = ckci_k_divide(from * steps, p.by_steps);
+                    to = ckci_k_divide(to * steps, p.by_steps);
+                }
+            }
+        }
+        if (!shared) {
+            from = ckci_k_divide(steps * part, p.by_parts);
+            to = ckci_k_divide(steps * (part + 1), p.by_parts);
+        }
         return true;
     }
 
+    /* Pixels of boxes go up from tap to tap, in bwd_data, too. */
+    CKCI_K_MEMBER void trim()
+    {
+        const ckci_gpu_dim *d = p.conv.dim;
+        const int32_t axis = p.trim - 1, begin = row * p.rows;
+        const int32_t end = (begin + p.rows < p.conv.rows ? begin + p.rows : p.conv.rows) - 1;
+        const int32_t step = p.box[0].step[2 - axis], read0 = p.box[0].low[2 - axis];
+        const int32_t inner = (axis < 1 ? d[1].filter : 1) * (axis < 2 ? d[2].filter : 1);
+        int32_t first, last, low, high;
+        if (ckci_k_along(ckci_k_decode(begin, d[0].count[0], d[1].count[0], d[2].count[0]),
+                         ckci_k_decode(end, d[0].count[0], d[1].count[0], d[2].count[0]), axis, first,
+                         last)) {
+            ckci_k_taps_met(first * step + read0, last * step + read0, d[axis].filter, d[axis].dilation,
+                            (int32_t)p.box[0].len[3 - axis], low, high);
+            tap = low * inner;
+            taps = (high - low) * inner;
+        }
+    }
+
     /* Of the phase. */
-    CKCI_K_MEMBER int32_t taps() const
+    CKCI_K_MEMBER int32_t phase_taps() const
     {
         return p.phases.first[phase + 1] - p.phases.first[phase];
     }
@@ -10321,12 +10409,12 @@ template <bool PHASED> struct ckci_k_tma_pieces {
     /* Has another block the tile's first steps, or its last? */
     CKCI_K_MEMBER bool late() const
     {
-        return p.share && from > 0;
+        return lacks_first;
     }
 
     CKCI_K_MEMBER bool early() const
     {
-        return p.share && to < all;
+        return lacks_last;
     }
 };
 
@@ -10477,6 +10565,7 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     ckci_k_corner at;
     int32_t left, count;               /* boxes until the slower index goes on, of so many */
     int32_t last;                      /* PHASED: behind the phase's taps in the list */
+    int32_t begin[3];                  /* x, y, z of the tile's first tap */
     int32_t fast[3], slow[3];          /* how much further place, x and y are else, and then */
     int32_t more[4], past[3], span[3]; /* WEIGHT: pixels that 64 positions are (x, y, z, image), that end
                                           an axis, and that it has */
@@ -10485,7 +10574,8 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     CKCI_K_MEMBER ckci_k_tma_sender(const ckci_gpu_tma &args, int32_t which_half)
         : p(args), half(which_half), across(TILES::lies_across(args, WHICH)), boxes(0),
           bytes(0), at{0, 0, 0, 0, 0, 0, 0, 0}, left(1), count(1),
-          last(1), fast{0, 0, 0}, slow{0, 0, 0}, more{0, 0, 0, 0}, past{0, 0, 0}, span{0, 0, 0}
+          last(1), begin{0, 0, 0}, fast{0, 0, 0}, slow{0, 0, 0}, more{0, 0, 0, 0}, past{0, 0, 0},
+          span{0, 0, 0}
     {
         if constexpr (WEIGHT && PIXELS) {
             const ckci_gpu_box &b = p.box[WEIGHT];
@@ -10613,7 +10703,7 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     /* The same as go of a phase's boxes. */
     CKCI_K_MEMBER void go_phase(const pieces &s, int32_t one)
     {
-        count = s.taps() ? s.taps() : 1;
+        count = s.phase_taps() ? s.phase_taps() : 1;
         const int32_t block = one / count, tap = one - block * count, place = block * TILES::wide(p);
         left = count - tap;
         last = p.phases.first[s.phase] + count;
@@ -10644,7 +10734,8 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
        order. */
     CKCI_K_MEMBER void go(const pieces &s, int32_t one)
     {
-        int32_t block = ckci_k_divide(one, p.by_all_taps), tap = one - block * p.taps;
+        int32_t block = p.trim ? one / s.taps : ckci_k_divide(one, p.by_all_taps),
+                tap = s.tap + one - block * s.taps;
         if (layers(p)) {
             tap = ckci_k_divide(one, p.by_blocks);
             block = one - tap * p.blocks;
@@ -10659,6 +10750,12 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
             along[1] = TILES::wide(p);
         } else if (WHICH == 0) {
             position(first);
+            if (p.trim) {
+                pixel_of_tap(s.tap);
+                begin[0] = at.tap_x;
+                begin[1] = at.tap_y;
+                begin[2] = at.tap_z;
+            }
             pixel_of_tap(tap);
             at.place = place;
             along[0] = TILES::wide(p);
@@ -10676,8 +10773,8 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
             along[GATHER ? 0 : KIND_OF == 2 ? 1 : 2] = TILES::wide(p);
         }
         const bool blocks = layers(p);
-        count = blocks ? p.blocks : p.taps;
-        left = count - (blocks ? block : tap);
+        count = blocks ? p.blocks : s.taps;
+        left = count - (blocks ? block : tap - s.tap);
         CKCI_K_UNROLL(3)
         for (int i = 0; i < 3; i++) {
             const int32_t tapped = i == 1 ? step : 0;
@@ -10705,8 +10802,13 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
                 at.tap_y += d[1].dilation;
                 if (at.tap_y == d[1].filter * d[1].dilation) {
                     at.tap_y = 0;
-                    at.tap_z = end ? 0 : at.tap_z + d[0].dilation;
+                    at.tap_z += d[0].dilation;
                 }
+            }
+            if (end) {
+                at.tap_x = begin[0];
+                at.tap_y = begin[1];
+                at.tap_z = begin[2];
             }
         } else {
             at.x += end ? slow[1] : fast[1];
@@ -10888,9 +10990,10 @@ template <class TILES> struct ckci_k_tma_copier {
 
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a
   tap, or 32 at two taps or 16 at four, where fewer of 64 would exist: to fill a box where no channels are
-  takes twice as long as to bring some. Taps go first; GATHER reads weights along these channels, BACK
-  across them. PHASE is BACK for bwd_data with strides: phases of a tile follow each other, each with the taps
-  that it has, and blocks share the steps of all. Boxes without any column that exists are not sent for.
+  takes twice as long as to bring some. Taps go first, but those at which all rows of the tile read padding;
+  GATHER reads weights along these channels, BACK across them. PHASE is BACK for bwd_data with strides: phases
+  of a tile follow each other, each with the taps that it has, and blocks share the steps of all. Boxes
+  without any column that exists are not sent for.
   bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is 64
   positions. Channels first, dout is read as it lies: its rows are along the reduction, and boxes are of 64
   or 32 positions of a plane, of which planes have a multiple. Instructions have the tile's rows as theirs,
@@ -10932,7 +11035,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         EACH = CKCI_TMA_FACTORS(BN) ? 2 : 1, /* what is added to its sums; what they are multiplied with */
         VECTOR = WEIGHT ? 8 * BM : 2 * EACH * ADDED
     };
-    typedef ckci_k_tma_pieces<PHASED> pieces;
+    typedef ckci_k_tma_pieces<PHASED, !WEIGHT && !PHASED> pieces;
     static_assert(BM % (APART ? 64 : 128) == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
                   "boxes of 256 rows at most");
 
@@ -11905,7 +12008,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             int32_t from = s.from;
             if (whose() != next) { /* the other one's */
                 next ^= turns(p);
-                stage += p.skip;
+                stage += p.trim ? (s.to - s.from) % stages(p) : p.skip;
                 stage -= stage >= stages(p) ? stages(p) : 0;
                 continue;
             }
@@ -14981,14 +15084,13 @@ CKCI_K_FN uint32_t ckci_k_pad_mask(const ckci_gpu_conv &p, const ckci_k_axis axi
     return q.n < p.n ? hole.word : 0xffffffffu;
 }
 
-/* The table of a phase's taps: byte offsets in both tensors, the bit of the masks. */
-CKCI_K_FN void ckci_k_fill_taps(const ckci_gpu_conv &p, const ckci_k_axis axis[3], ckci_k_tap_entry *table,
-                                int threads)
+/* The table of a phase's `count` taps from tap0 on: byte offsets in both tensors, the bit of the masks. */
+CKCI_K_FN void ckci_k_fill_taps(const ckci_gpu_conv &p, const ckci_k_axis axis[3], int32_t tap0,
+                                int32_t count, ckci_k_tap_entry *table, int threads)
 {
     const int64_t *s = p.a.stride;
-    int32_t count = axis[0].taps * axis[1].taps * axis[2].taps;
     for (int32_t i = (int32_t)threadIdx.x; i <= count; i += threads) {
-        ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
+        ckci_k_tap t = ckci_k_find_tap(p, axis, (tap0 + i) * p.red);
         ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
         if (i < count) {
             t.c = 0;
@@ -15045,7 +15147,8 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         const int64_t *s = p.a.stride;
         int t = (int)threadIdx.x;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
-        ckci_k_fill_taps(p, axis, table, S::THREADS);
+        const int32_t tap0 = ckci_k_trim(p, axis, b.row, S::BM, count);
+        ckci_k_fill_taps(p, axis, tap0, count, table, S::THREADS);
         ckci_k_place start = ckci_k_row(axis, b.row);
         wa = ckci_k_pinned_window(p.a.p + 4 * (b.group * s[0] + start.n * s[1]));
         wb = ckci_k_pinned_window(p.b.p + 4 * (b.group * p.b.stride[0] + b.column * p.b_column));
@@ -15240,7 +15343,7 @@ template <class S, int V> struct ckci_k_tile_gather {
             }
             ckci_k_tile_gather_loader<S, V> loader(p, b, m.table);
             sums.clear();
-            int32_t steps = (ckci_k_reduction(p, b.axis) + S::KT - 1) / S::KT;
+            int32_t steps = (loader.count * p.red + S::KT - 1) / S::KT;
             ckci_k_part_steps(p, part, first, steps);
             if (first > 0) {
                 loader.skip(first);
@@ -15338,7 +15441,7 @@ template <int CB, int RP> struct ckci_k_grouped {
         if (b.row >= rows) {
             return; /* a phase with fewer positions than the first one; the whole block */
         }
-        ckci_k_fill_taps(p, b.axis, m.table, 256);
+        ckci_k_fill_taps(p, b.axis, 0, b.axis[0].taps * b.axis[1].taps * b.axis[2].taps, m.table, 256);
         int32_t taps = b.axis[0].taps * b.axis[1].taps * b.axis[2].taps;
         int32_t pitch = p.split * p.red * CB;
         pitch += pitch % 32 == 0 ? 4 : 20; /* eight neighbouring groups lie in different banks */

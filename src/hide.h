@@ -730,6 +730,8 @@
 #undef TN
 #pragma push_macro("TO")
 #undef TO
+#pragma push_macro("TRIMS")
+#undef TRIMS
 #pragma push_macro("TURN")
 #undef TURN
 #pragma push_macro("TURNED")

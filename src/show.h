@@ -368,6 +368,7 @@
 #pragma pop_macro("TM")
 #pragma pop_macro("TN")
 #pragma pop_macro("TO")
+#pragma pop_macro("TRIMS")
 #pragma pop_macro("TURN")
 #pragma pop_macro("TURNED")
 #pragma pop_macro("TWO")

@@ -15,6 +15,7 @@
      points    one tap, channels last, weights that stay in LDS
      samples   one tap with strides, channels first, whose positions are sampled or spread
      columns   filters over few positions, whose taps become rows in workspace
+     dilated   taps that lie on padding for whole tiles, which leave them out
      shares    long sums of few tiles: blocks of the TMA's tiles share them (sm_90, alone: few units)
      filters   that a GPU's tiles take in sections, that step by their own size, of one pixel
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
@@ -1487,6 +1488,141 @@ static void part_columns(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
+  dilated: tiles whose rows read padding alone at some taps, which they leave out: along z, y and x, at one
+  end and at both, all but one of them, taps that nothing reads, tiles in two images, strides; channels of
+  whole steps and others; then random ones
+*/
+static const block_case dilated_cases[] = {
+    {2, 1, 2, 64, 64, {3, 3, 0}, {24, 9, 0}, {1, 1, 0}, {11, 1, 0}, {11, 1, 0}, {11, 1, 0}},
+    {2, 1, 1, 72, 128, {3, 2, 0}, {33, 12, 0}, {1, 1, 0}, {30, 3, 0}, {30, 2, 0}, {30, 1, 0}},
+    {2, 1, 3, 128, 64, {5, 1, 0}, {16, 17, 0}, {1, 1, 0}, {7, 1, 0}, {14, 0, 0}, {14, 0, 0}},
+    {2, 1, 2, 64, 40, {3, 3, 0}, {21, 10, 0}, {1, 1, 0}, {9, 1, 0}, {18, 1, 0}, {0, 1, 0}},
+    {2, 1, 2, 40, 64, {4, 3, 0}, {40, 7, 0}, {2, 1, 0}, {13, 1, 0}, {0, 1, 0}, {39, 1, 0}},
+    {1, 1, 2, 64, 64, {3, 0, 0}, {400, 0, 0}, {1, 0, 0}, {190, 0, 0}, {190, 0, 0}, {190, 0, 0}},
+    {3, 1, 1, 64, 64, {3, 1, 3}, {20, 3, 5}, {1, 1, 1}, {9, 1, 1}, {9, 0, 1}, {9, 0, 1}},
+    {3, 1, 2, 64, 64, {1, 3, 3}, {3, 18, 11}, {1, 1, 1}, {1, 8, 2}, {0, 8, 2}, {0, 8, 2}},
+    {2, 2, 1, 64, 64, {3, 3, 0}, {26, 8, 0}, {1, 1, 0}, {12, 1, 0}, {12, 1, 0}, {12, 1, 0}},
+};
+
+/* A random layer of the kind. */
+static void set_dilated(ckconv_conv_desc *d, test_rng *r)
+{
+    const int64_t sizes[] = {64, 128, 64, 24, 72};
+    const int ndim = (int)test_range(r, 1, 3), axis = (int)test_range(r, 0, ndim - 1);
+    test_layer(d, ndim, 1, test_range(r, 1, 3), sizes[test_range(r, 0, 4)], sizes[test_range(r, 0, 4)]);
+    for (int i = 0; i < ndim; i++) {
+        const int64_t inside = i == axis ? test_range(r, 2, 4) : test_range(r, 1, 3);
+        d->filter[i] = i < axis ? 1 : inside;
+        d->input[i] = i == axis ? test_range(r, 12, 36) * (i + 1 == ndim ? 6 : 1) : test_range(r, 3, 8);
+        d->dilation[i] = i == axis ? test_range(r, d->input[i] / 4, d->input[i]) : 1;
+        d->stride[i] = i == axis && test_below(r, 4) == 0 ? 2 : 1;
+        const int64_t reach = (d->filter[i] - 1) * d->dilation[i];
+        d->pad_lo[i] = i == axis && test_below(r, 3) == 0 ? reach : reach / 2;
+        d->pad_hi[i] = reach - d->pad_lo[i];
+    }
+}
+
+/* Taps that no row reads are not multiplied, by none of a tile's kinds: infinite weights there leave no trace,
+   which beside zeros of padding would be NaN. */
+static void check_left_out(void)
+{
+    static const block_case row = {2,           1,         1,          64,         64,        {3, 3, 0},
+                                   {33, 40, 0}, {1, 1, 0}, {33, 1, 0}, {33, 1, 0}, {33, 1, 0}};
+    static const char *const names[] = {
+        "gpu_mma_%s_tma_128x128", "gpu_mma_%s_tma_256x64", "gpu_mma_%s_64x64", "gpu_mfma_%s_64x64",
+        "gpu_mfma_%s_256x128",    "gpu_wmma_%s_128x32",    "gpu_tile_%s_64x64"};
+    const int count = (int)(sizeof names / sizeof names[0]);
+    long some = 0;
+    for (int i = 0; i < 2 * count; i++) {
+        const ckconv_op op = i % 2 ? CKCONV_BWD_DATA : CKCONV_FWD;
+        const long before = runs;
+        naive_case c;
+        ckconv_plan plan;
+        ckconv_options options;
+        ckconv_conv_desc d;
+        char name[40];
+        test_rng r = test_seed(5);
+        memset(&options, 0, sizeof options);
+        options.engine = test_engine();
+        set_block(&d, &row);
+        set_types(&d, &types[i / 2 + 1 == count ? 1 : 5], op);
+        set_layout(&d, NAIVE_IN, CKCONV_NHWGC, &r);
+        set_layout(&d, NAIVE_WEI, CKCONV_GKYXC, &r);
+        set_layout(&d, NAIVE_OUT, CKCONV_NHWGC, &r);
+        naive_make(&c, op, &d, 0);
+        fill_case(&c, 6900000u);
+        double *v = test_doubles(c.t[NAIVE_WEI].count);
+        test_gather(&c.t[NAIVE_WEI], v);
+        for (int64_t j = 0; j < c.t[NAIVE_WEI].count; j++) {
+            v[j] = j / 3 % 3 == 1 ? v[j] : INFINITY;
+        }
+        test_scatter(&c.t[NAIVE_WEI], v);
+        free(v);
+        snprintf(name, sizeof name, names[i / 2], ckconv_op_name(op));
+        if (naive_plan(&c, &plan, &options, &devices[0])) {
+            for (int32_t j = 0; j < ckconv_instance_count(); j++) {
+                if (strcmp(ckconv_instance_name(j), name) == 0) {
+                    run_instance(&c, &plan, j, 0);
+                }
+            }
+        }
+        some += runs - before;
+        naive_free(&c);
+    }
+    CHECK_MSG(some >= 4, "%ld runs of tiles that leave out taps", some);
+}
+
+static void part_dilated(void)
+{
+    static const int kinds[] = {6, 1, 5, 7}; /* as in run_beside */
+    const int count = (int)(sizeof dilated_cases / sizeof dilated_cases[0]);
+    const long before = runs;
+    const long problems_before = problems;
+    for (int i = 0; i < count * 2 * 4 * 2; i++) {
+        const ckconv_op op = i % 2 ? CKCONV_BWD_DATA : CKCONV_FWD;
+        const int row = i / 2 % count;
+        naive_case c;
+        ckconv_plan plan;
+        ckconv_options options;
+        ckconv_conv_desc d;
+        test_rng r = test_seed((uint64_t)i + 77);
+        if (test_thin() && (i / 2 + i / 2 / count + test_thin_turn()) % (lean > 1 ? 8 : 2) != 0) {
+            continue;
+        }
+        memset(&options, 0, sizeof options);
+        options.engine = test_engine();
+        if (i >= count * 2 * 4) {
+            set_dilated(&d, &r);
+        } else {
+            set_block(&d, &dilated_cases[row]);
+        }
+        set_types(&d, &types[kinds[i / 2 / count % 4]], op);
+        const int last = test_below(&r, 3) > 0;
+        set_layout(&d, NAIVE_IN, last ? CKCONV_NHWGC : CKCONV_NGCHW, &r);
+        set_layout(&d, NAIVE_WEI, wei_layouts[i / 2 % 2], &r);
+        set_layout(&d, NAIVE_OUT, last ? CKCONV_NHWGC : CKCONV_NGCHW, &r);
+        set_elements(&d, op, op == CKCONV_FWD && i % 4 == 0 ? 2 : 0, &r);
+        naive_make(&c, op, &d, 0);
+        fill_case(&c, (uint64_t)i + 6900001u);
+        problems++;
+        if (naive_plan(&c, &plan, &options, &devices[0])) {
+            const long was = runs;
+            for (int32_t j = 0; j < ckconv_instance_count(); j++) {
+                const char *name = ckconv_instance_name(j);
+                if (ckconv_instance_does(j, op) && !strstr(name, "_vector_") && !strstr(name, "_direct_")) {
+                    run_instance(&c, &plan, j, 1);
+                }
+            }
+            CHECK_MSG(runs > was, "dilated: problem %d ran on no tile", i);
+        }
+        naive_free(&c);
+    }
+    check_left_out();
+    test.plan = NULL;
+    printf("dilated: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+}
+
+/*------------------------------------------------------------------------------------------------------------
   shares: tiles that the TMA brings, as parts of blocks that share them or are a cluster
 */
 static const block_case share_cases[] = {
@@ -1507,6 +1643,10 @@ static const block_case share_cases[] = {
     {1, 1, 2, 1600, 136, {5, 0, 0}, {70, 0, 0}, {3, 0, 0}, {2, 0, 0}, {2, 0, 0}, {1, 0, 0}},
     {2, 1, 2, 24, 72, {4, 5, 0}, {18, 17, 0}, {4, 4, 0}, {1, 2, 0}, {0, 3, 0}, {2, 1, 0}},
     {1, 1, 3, 1100, 72, {4, 0, 0}, {12, 0, 0}, {2, 0, 0}, {2, 0, 0}, {3, 0, 0}, {2, 0, 0}},
+    /* taps that tiles leave out: shares of what is left */
+    {2, 1, 1, 128, 192, {3, 3, 0}, {24, 11, 0}, {1, 1, 0}, {9, 1, 0}, {9, 1, 0}, {9, 1, 0}},
+    {2, 1, 1, 256, 64, {4, 2, 0}, {15, 16, 0}, {1, 1, 0}, {8, 1, 0}, {12, 0, 0}, {12, 1, 0}},
+    {3, 1, 1, 64, 128, {3, 1, 2}, {16, 3, 5}, {1, 1, 1}, {6, 1, 1}, {6, 0, 0}, {6, 0, 1}},
     /* channels that are padded, and weights that are not */
     {2, 1, 1, 21, 72, {1, 1, 0}, {9, 11, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
     {2, 1, 1, 36, 72, {3, 3, 0}, {7, 9, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
@@ -1663,8 +1803,8 @@ static void check_executed(void)
     }
 }
 
-/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides, planes, points, shares,
-   filters or wide, runs that part alone. */
+/* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides, planes, points, dilated,
+   shares, filters or wide, runs that part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -1716,6 +1856,9 @@ int main(int argc, char **argv)
     }
     if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "columns") == 0)) {
         part_columns();
+    }
+    if (test_on_gpu() && (strcmp(only, "") == 0 || strcmp(only, "dilated") == 0)) {
+        part_dilated();
     }
     if (test_on_gpu() && strcmp(only, "shares") == 0) {
         part_shares();

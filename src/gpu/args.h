@@ -291,6 +291,9 @@ typedef struct ckci_gpu_bias {
     ckci_divisor count[3]; /* positions along axes 3, 4; loads along axis 5 */
 } ckci_gpu_bias;
 
+/* Steps of a tile that leaves out some of them: 31 bits hold their square. */
+enum { CKCI_TRIM_STEPS = 46340 };
+
 /* A convolution for the kernels. gather and direct: a is the tensor that is read (in; dout for bwd_data), b
    the weights, a row is a position of a phase, a column a channel of the written tensor, and the reduction
    runs over taps and, fastest, channels of a. bwd_weight: a is dout, b is in, a row is an output channel, a
@@ -326,6 +329,8 @@ typedef struct ckci_gpu_conv {
     int32_t b_mode;             /* tile: a chunk of the weights is 0: along the reduction, 1: along columns,
                                    2: single elements along the reduction */
     int32_t taps_inside;        /* matrix fwd, bwd_data: taps are the inner loop, channels the outer one */
+    int32_t trim; /* matrix, tile fwd, bwd_data: tiles leave out taps at which their rows read padding alone,
+                     those along axis trim - 1, the outermost that has several; 0: none */
     int32_t work, workers;      /* matrix fwd, bwd_data on NVIDIA: tiles, blocks that take them in turns */
     int32_t stream;             /* and: from one tile into the next, if stores are plain */
     int32_t merge; /* matrix bwd_weight: groups that are one here, 0: rows and columns are weights */
@@ -382,6 +387,7 @@ typedef struct ckci_gpu_tma {
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
     int32_t steps;                /* of all parts, or phases, of a tile */
     int32_t images;               /* products, whose tiles follow each other */
+    int32_t trim;                 /* conv's */
     ckci_divisor by_tiles, by_parts;
     int32_t rows;         /* of a tile */
     int32_t stages;       /* steps that LDS holds */

@@ -571,6 +571,36 @@ CKCI_FN double ckci_reduction(const ckci_gpu_conv *k, double channels)
     return channels;
 }
 
+/* Dilated filters reach past what there is. The share of taps at which a tile of `rows` positions, in the
+   mean, reads more than padding, along the outermost axis that has several; tiles leave out the others if
+   they are a thirtieth at least, which is more than it takes to find them. */
+CKCI_FN double ckci_trim(ckci_gpu_conv *k, int64_t rows)
+{
+    const int axis = k->dim[0].filter > 1 ? 0 : k->dim[1].filter > 1 ? 1 : 2;
+    const ckci_gpu_dim *d = &k->dim[axis];
+    double inner = 1, met = 0;
+    int strides = 0;
+    for (int i = 0; i < 3; i++) {
+        inner *= i > axis ? k->dim[i].length : 1;
+        strides |= d->gather_back && k->dim[i].stride > 1;
+    }
+    if (strides || k->ranges || k->rows == 0) {
+        return 1;
+    }
+    const double high = (double)(rows - 1) / inner, two = high / d->length; /* two: tiles in two images */
+    for (int64_t t = 0; t < d->filter; t++) {
+        const int64_t first = (d->gather_back ? d->pad : -d->pad) + t * d->read_tap;
+        const int64_t past = d->read_len - first;
+        const int64_t begin = ckci_ceil_div(ckci_max(-first, 0), d->read_step),
+                      end = past > 0 ? ckci_min(ckci_ceil_div(past, d->read_step), d->length) : 0;
+        const double some = begin < end ? ((double)(end - begin) + high) / d->length : 0;
+        met += (some < 1 ? some : 1) / d->filter;
+    }
+    const double share = two < 1 ? met + two * (1 - met) : 1;
+    k->trim = share < 29. / 30 ? axis + 1 : 0;
+    return k->trim ? share : 1;
+}
+
 /* Positions of an image (of one phase), and how far the filter reaches beyond the tensor that is read, on
    both sides of each axis together. */
 CKCI_FN void ckci_image(const ckci_conv *p, int64_t *positions, int64_t beyond[3])

@@ -235,7 +235,11 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), &m->l, err));
     k->stream = ckci_matrix_grouped(device, m) && ckci_matrix_streams(k);
     const int64_t steps = ckci_ceil_div(ckci_tma_places(c, k), CKCI_TMA_BOX);
-    const double places = tma ? 64. * (double)steps : ckci_reduction(k, (double)red);
+    double places = tma ? 64. * (double)steps : ckci_reduction(k, (double)red);
+    if (!images && (tma ? ckci_tma_wide(k) == CKCI_TMA_BOX && steps <= CKCI_TRIM_STEPS
+                        : !ckci_matrix_grouped(device, m))) {
+        places *= ckci_trim(k, tile->rows);
+    }
     if (m->phased) {
         CKCI_TRY(ckci_tma_take_phases(device, m, across, limit, ws, cost, err));
     } else {

@@ -100,7 +100,7 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
         k->o_vec = k->o_vec && (k->o.d[j].line == CKCI_LINE_CHANNELS ||
                                 (k->o.d[j].dtype == CKCONV_F32 && k->o.gate < CKCI_EXTRA_MASK));
     }
-    double red = ckci_reduction(k, (double)k->red);
+    double red = ckci_reduction(k, (double)k->red) * ckci_trim(k, tile->rows);
     ckci_set_kernel(l, tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile->columns);
@@ -127,7 +127,8 @@ CKCI_FN ckconv_status ckci_tile_parts(const ckci_conv *p, const ckconv_device *d
 {
     ckci_gpu_conv *k = &l->a.conv;
     int64_t tiles = l->grid, best = split ? split : 1;
-    const double red = ckci_reduction(k, (double)k->red), steps = red / tile->step;
+    const double share = k->trim ? ckci_trim(k, tile->rows) : 1;
+    const double red = ckci_reduction(k, (double)k->red) * share, steps = red / tile->step;
     ckci_conv part = *p;
     memset(s, 0, sizeof *s);
     if (split == 0 && tile->form == CKCI_TILE_FMA && !k->ranges && k->columns % 4 == 0 && tiles > 0 &&

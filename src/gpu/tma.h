@@ -307,6 +307,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->plane = (int32_t)m->plane;
     t->by_plane = ckci_make_divisor(ckci_max(m->plane, 1));
     t->images = (int32_t)c->g;
+    t->trim = k->trim;
     t->by_rows = ckci_make_divisor(k->tiles_m);
     t->tiles = k->tiles_m * k->tiles_n * t->images;
     int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1), all = steps;

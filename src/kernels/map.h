@@ -103,6 +103,28 @@ CKCI_K_FN ckci_k_place ckci_k_decode(int32_t m, const ckci_divisor &dz, const ck
     return q;
 }
 
+/* Neighbouring positions a to b along an axis (0: z): false if others, along those before it, are between. */
+CKCI_K_FN bool ckci_k_along(const ckci_k_place &a, const ckci_k_place &b, int32_t axis, int32_t &first,
+                            int32_t &last)
+{
+    first = axis == 0 ? a.z : axis == 1 ? a.y : a.x;
+    last = axis == 0 ? b.z : axis == 1 ? b.y : b.x;
+    return a.n == b.n && (axis == 0 || a.z == b.z) && (axis < 2 || a.y == b.y);
+}
+
+/* Taps low to high - 1 of an axis, one at least: at no others does any of its positions that read from
+   `first` to `last` on at tap 0 find one of `len` places. step: from tap to tap. */
+CKCI_K_FN void ckci_k_taps_met(int32_t first, int32_t last, int32_t taps, int32_t step, int32_t len,
+                               int32_t &low, int32_t &high)
+{
+    const int32_t size = step < 0 ? -step : step;
+    const int32_t before = step < 0 ? first - (len - 1) : -last, past = step < 0 ? last : len - 1 - first;
+    low = before > 0 ? (before + size - 1) / size : 0;
+    low = low < taps ? low : taps - 1;
+    high = past < 0 ? 0 : past / size + 1;
+    high = high > taps ? taps : high > low ? high : low + 1;
+}
+
 /* Offset of (c, z, y, x) inside a slice, in elements. */
 CKCI_K_FN int64_t ckci_k_inside(const ckci_tensor &t, int32_t narrow, int32_t c, int32_t z, int32_t y,
                                 int32_t x)

@@ -2,8 +2,9 @@
   >>k-matrix-gather
   fwd and bwd_data on matrix units: taps, padding, rows of the implicit GEMM, and their kernel. A block owns
   tiles of outputs of one group and phase; what lies on padding is told by bits of a row and of a tap, so that
-  a chunk costs an addition and a test. Groups of waves take several tiles and load the next one while they
-  write (NVIDIA). bwd_weight takes the table of taps and the tests of padding from here.
+  a chunk costs an addition and a test. Taps at which all rows of a tile lie there are left out (not by groups
+  of waves). Groups of waves take several tiles and load the next one while they write (NVIDIA). bwd_weight
+  takes the table of taps and the tests of padding from here.
 */
 #pragma once
 #include "kernels/vector/gather.h"
@@ -147,6 +148,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     {
         const ckci_k_axis *axis = b.axis;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
+        const int32_t tap0 = ckci_k_trim(p, axis, b.row, BM, count);
         red = p.red * SIZE;
         next_a = next_b = need = 0;
         int32_t row_low = 0, tap_low = 0; /* what makes all offsets of rows and of taps positive */
@@ -160,7 +162,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
             row_low *= SIZE;
             tap_low *= SIZE;
         }
-        fill(axis, count, table, tap_low);
+        fill(axis, tap0, count, table, tap_low);
         ckci_k_place start = ckci_k_row(axis, b.row);
         for (int r = (int)threadIdx.x; r < BM; r += U::THREADS) {
             rows[r] = row(axis, ckci_k_row(axis, b.row + r), start.n);
@@ -281,12 +283,13 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
         return e;
     }
 
-    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], int32_t all, ckci_k_tap_entry *table,
+    /* Taps tap0 to tap0 + all - 1. */
+    CKCI_K_MEMBER void fill(const ckci_k_axis axis[3], int32_t tap0, int32_t all, ckci_k_tap_entry *table,
                             int32_t low) const
     {
         const int64_t *s = p.a.stride;
         for (int32_t i = (int32_t)threadIdx.x; i <= all; i += U::THREADS) {
-            ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
+            ckci_k_tap t = ckci_k_find_tap(p, axis, (tap0 + i) * p.red);
             ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
             if (i < all) {
                 e.a = SIZE * (int32_t)(t.z * p.dim[0].read_tap * s[3] + t.y * p.dim[1].read_tap * s[4] +
@@ -689,7 +692,7 @@ CKCI_K_FN void ckci_k_matrix_gather_tile(const ckci_gpu_conv &p, int32_t work, L
             return; /* a phase with fewer positions than the first one; the whole block */
         }
         Loader loader(p, b, m.table, m.rows);
-        int32_t bytes = ckci_k_reduction(p, b.axis) * F::SIZE, steps = (bytes + F::KB - 1) / F::KB;
+        int32_t bytes = loader.count * p.red * F::SIZE, steps = (bytes + F::KB - 1) / F::KB;
         ckci_k_part_steps(p, part, first, steps);
         if (first > 0) {
             loader.skip(first);
@@ -733,7 +736,7 @@ template <class F, class Loader, int BM, int BN, class L> struct ckci_k_stream {
         const int64_t *s = p.o.t.stride;
         const int32_t count = axis[0].taps * axis[1].taps * axis[2].taps;
         if (taps) {
-            loader.fill(axis, count, table(to), 0);
+            loader.fill(axis, 0, count, table(to), 0);
         }
         for (int r = (int)threadIdx.x; r < BM; r += 256) {
             const ckci_k_place q = ckci_k_row(axis, b.row + r);

@@ -9,9 +9,10 @@
 
   fwd, bwd_data: rows are positions, columns channels of what is written, and a step is 64 channels at a
   tap, or 32 at two taps or 16 at four, where fewer of 64 would exist: to fill a box where no channels are
-  takes twice as long as to bring some. Taps go first; GATHER reads weights along these channels, BACK
-  across them. PHASE is BACK for bwd_data with strides: phases of a tile follow each other, each with the taps
-  that it has, and blocks share the steps of all. Boxes without any column that exists are not sent for.
+  takes twice as long as to bring some. Taps go first, but those at which all rows of the tile read padding;
+  GATHER reads weights along these channels, BACK across them. PHASE is BACK for bwd_data with strides: phases
+  of a tile follow each other, each with the taps that it has, and blocks share the steps of all. Boxes
+  without any column that exists are not sent for.
   bwd_weight: rows are output channels, columns are 64s of input channels at a tap, and a step is 64
   positions. Channels first, dout is read as it lies: its rows are along the reduction, and boxes are of 64
   or 32 positions of a plane, of which planes have a multiple. Instructions have the tile's rows as theirs,
@@ -57,7 +58,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         EACH = CKCI_TMA_FACTORS(BN) ? 2 : 1, /* what is added to its sums; what they are multiplied with */
         VECTOR = WEIGHT ? 8 * BM : 2 * EACH * ADDED
     };
-    typedef ckci_k_tma_pieces<PHASED> pieces;
+    typedef ckci_k_tma_pieces<PHASED, !WEIGHT && !PHASED> pieces;
     static_assert(BM % (APART ? 64 : 128) == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
                   "boxes of 256 rows at most");
 
@@ -1030,7 +1031,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             int32_t from = s.from;
             if (whose() != next) { /* the other one's */
                 next ^= turns(p);
-                stage += p.skip;
+                stage += p.trim ? (s.to - s.from) % stages(p) : p.skip;
                 stage -= stage >= stages(p) ? stages(p) : 0;
                 continue;
             }

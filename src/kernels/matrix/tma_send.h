@@ -12,7 +12,7 @@
    of those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps
    adds what later ones have put into their slots, and stores it. Later steps are those of blocks with lower
    numbers, which began before, and do them first: none waits for one that waits. */
-template <bool PHASED> struct ckci_k_tma_pieces {
+template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
     const ckci_gpu_tma &p;
     int32_t work, at, end; /* the next whole tile; steps of the share that are left */
 
@@ -32,17 +32,21 @@ template <bool PHASED> struct ckci_k_tma_pieces {
         past = first + p.share + (turned < p.share_rest ? 1 : 0);
     }
 
-    int32_t image, row, column;  /* of tiles */
-    int32_t part, from, to, all; /* steps: of the tile, or of its phase */
-    int32_t past;                /* of the share's steps: where the tile, or phase, ends */
+    int32_t image, row, column; /* of tiles */
+    int32_t part, from, to;     /* steps: of the tile, or of its phase */
+    int32_t past;               /* of the share's steps: where the tile, or phase, ends */
     int32_t phase;
+    bool lacks_first, lacks_last; /* steps of the tile, which another block has */
+    int32_t tap, taps;            /* TRIMS: the first that rows need, and how many from there on */
 
     CKCI_K_MEMBER bool next()
     {
         int32_t tile;
+        const bool shared = at < end;
         part = phase = 0;
-        all = p.steps;
-        if (at < end) {
+        lacks_first = lacks_last = false;
+        if (shared) {
+            int32_t all = p.steps;
             tile = ckci_k_divide(at, p.by_steps);
             int32_t first = tile * p.steps;
             tile += p.whole;
@@ -57,8 +61,11 @@ template <bool PHASED> struct ckci_k_tma_pieces {
             from = at - first;
             at = end < past ? end : past;
             to = at - first;
-            if (PHASED && taps() == 0) {
-                from = to = all = 0;
+            lacks_first = from > 0;
+            lacks_last = to < all;
+            if (PHASED && phase_taps() == 0) {
+                from = to = 0;
+                lacks_first = lacks_last = false;
             }
         } else if (work < p.whole) {
             if (p.cluster > 1) { /* its blocks follow each other */
@@ -69,8 +76,6 @@ template <bool PHASED> struct ckci_k_tma_pieces {
                 tile = work - part * p.tiles;
             }
             work += p.workers;
-            from = ckci_k_divide(p.steps * part, p.by_parts);
-            to = ckci_k_divide(p.steps * (part + 1), p.by_parts);
         } else {
             return false;
         }
@@ -81,11 +86,47 @@ template <bool PHASED> struct ckci_k_tma_pieces {
             image = ckci_k_divide(row, p.by_rows);
             row -= image * p.conv.tiles_m;
         }
+        int32_t steps = p.steps;
+        if constexpr (TRIMS) {
+            tap = 0;
+            taps = p.taps;
+            if (p.trim) {
+                trim();
+                steps = taps * p.blocks;
+                if (shared) { /* blocks' shares shrink alike */
+                    from = ckci_k_divide(from * steps, p.by_steps);
+                    to = ckci_k_divide(to * steps, p.by_steps);
+                }
+            }
+        }
+        if (!shared) {
+            from = ckci_k_divide(steps * part, p.by_parts);
+            to = ckci_k_divide(steps * (part + 1), p.by_parts);
+        }
         return true;
     }
 
+    /* Pixels of boxes go up from tap to tap, in bwd_data, too. */
+    CKCI_K_MEMBER void trim()
+    {
+        const ckci_gpu_dim *d = p.conv.dim;
+        const int32_t axis = p.trim - 1, begin = row * p.rows;
+        const int32_t end = (begin + p.rows < p.conv.rows ? begin + p.rows : p.conv.rows) - 1;
+        const int32_t step = p.box[0].step[2 - axis], read0 = p.box[0].low[2 - axis];
+        const int32_t inner = (axis < 1 ? d[1].filter : 1) * (axis < 2 ? d[2].filter : 1);
+        int32_t first, last, low, high;
+        if (ckci_k_along(ckci_k_decode(begin, d[0].count[0], d[1].count[0], d[2].count[0]),
+                         ckci_k_decode(end, d[0].count[0], d[1].count[0], d[2].count[0]), axis, first,
+                         last)) {
+            ckci_k_taps_met(first * step + read0, last * step + read0, d[axis].filter, d[axis].dilation,
+                            (int32_t)p.box[0].len[3 - axis], low, high);
+            tap = low * inner;
+            taps = (high - low) * inner;
+        }
+    }
+
     /* Of the phase. */
-    CKCI_K_MEMBER int32_t taps() const
+    CKCI_K_MEMBER int32_t phase_taps() const
     {
         return p.phases.first[phase + 1] - p.phases.first[phase];
     }
@@ -93,12 +134,12 @@ template <bool PHASED> struct ckci_k_tma_pieces {
     /* Has another block the tile's first steps, or its last? */
     CKCI_K_MEMBER bool late() const
     {
-        return p.share && from > 0;
+        return lacks_first;
     }
 
     CKCI_K_MEMBER bool early() const
     {
-        return p.share && to < all;
+        return lacks_last;
     }
 };
 
@@ -249,6 +290,7 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     ckci_k_corner at;
     int32_t left, count;               /* boxes until the slower index goes on, of so many */
     int32_t last;                      /* PHASED: behind the phase's taps in the list */
+    int32_t begin[3];                  /* x, y, z of the tile's first tap */
     int32_t fast[3], slow[3];          /* how much further place, x and y are else, and then */
     int32_t more[4], past[3], span[3]; /* WEIGHT: pixels that 64 positions are (x, y, z, image), that end
                                           an axis, and that it has */
@@ -257,7 +299,8 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     CKCI_K_MEMBER ckci_k_tma_sender(const ckci_gpu_tma &args, int32_t which_half)
         : p(args), half(which_half), across(TILES::lies_across(args, WHICH)), boxes(0),
           bytes(0), at{0, 0, 0, 0, 0, 0, 0, 0}, left(1), count(1),
-          last(1), fast{0, 0, 0}, slow{0, 0, 0}, more{0, 0, 0, 0}, past{0, 0, 0}, span{0, 0, 0}
+          last(1), begin{0, 0, 0}, fast{0, 0, 0}, slow{0, 0, 0}, more{0, 0, 0, 0}, past{0, 0, 0},
+          span{0, 0, 0}
     {
         if constexpr (WEIGHT && PIXELS) {
             const ckci_gpu_box &b = p.box[WEIGHT];
@@ -385,7 +428,7 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
     /* The same as go of a phase's boxes. */
     CKCI_K_MEMBER void go_phase(const pieces &s, int32_t one)
     {
-        count = s.taps() ? s.taps() : 1;
+        count = s.phase_taps() ? s.phase_taps() : 1;
         const int32_t block = one / count, tap = one - block * count, place = block * TILES::wide(p);
         left = count - tap;
         last = p.phases.first[s.phase] + count;
@@ -416,7 +459,8 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
        order. */
     CKCI_K_MEMBER void go(const pieces &s, int32_t one)
     {
-        int32_t block = ckci_k_divide(one, p.by_all_taps), tap = one - block * p.taps;
+        int32_t block = p.trim ? one / s.taps : ckci_k_divide(one, p.by_all_taps),
+                tap = s.tap + one - block * s.taps;
         if (layers(p)) {
             tap = ckci_k_divide(one, p.by_blocks);
             block = one - tap * p.blocks;
@@ -431,6 +475,12 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
             along[1] = TILES::wide(p);
         } else if (WHICH == 0) {
             position(first);
+            if (p.trim) {
+                pixel_of_tap(s.tap);
+                begin[0] = at.tap_x;
+                begin[1] = at.tap_y;
+                begin[2] = at.tap_z;
+            }
             pixel_of_tap(tap);
             at.place = place;
             along[0] = TILES::wide(p);
@@ -448,8 +498,8 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
             along[GATHER ? 0 : KIND_OF == 2 ? 1 : 2] = TILES::wide(p);
         }
         const bool blocks = layers(p);
-        count = blocks ? p.blocks : p.taps;
-        left = count - (blocks ? block : tap);
+        count = blocks ? p.blocks : s.taps;
+        left = count - (blocks ? block : tap - s.tap);
         CKCI_K_UNROLL(3)
         for (int i = 0; i < 3; i++) {
             const int32_t tapped = i == 1 ? step : 0;
@@ -477,8 +527,13 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
                 at.tap_y += d[1].dilation;
                 if (at.tap_y == d[1].filter * d[1].dilation) {
                     at.tap_y = 0;
-                    at.tap_z = end ? 0 : at.tap_z + d[0].dilation;
+                    at.tap_z += d[0].dilation;
                 }
+            }
+            if (end) {
+                at.tap_x = begin[0];
+                at.tap_y = begin[1];
+                at.tap_z = begin[2];
             }
         } else {
             at.x += end ? slow[1] : fast[1];

@@ -477,14 +477,13 @@ CKCI_K_FN uint32_t ckci_k_pad_mask(const ckci_gpu_conv &p, const ckci_k_axis axi
     return q.n < p.n ? hole.word : 0xffffffffu;
 }
 
-/* The table of a phase's taps: byte offsets in both tensors, the bit of the masks. */
-CKCI_K_FN void ckci_k_fill_taps(const ckci_gpu_conv &p, const ckci_k_axis axis[3], ckci_k_tap_entry *table,
-                                int threads)
+/* The table of a phase's `count` taps from tap0 on: byte offsets in both tensors, the bit of the masks. */
+CKCI_K_FN void ckci_k_fill_taps(const ckci_gpu_conv &p, const ckci_k_axis axis[3], int32_t tap0,
+                                int32_t count, ckci_k_tap_entry *table, int threads)
 {
     const int64_t *s = p.a.stride;
-    int32_t count = axis[0].taps * axis[1].taps * axis[2].taps;
     for (int32_t i = (int32_t)threadIdx.x; i <= count; i += threads) {
-        ckci_k_tap t = ckci_k_find_tap(p, axis, i * p.red);
+        ckci_k_tap t = ckci_k_find_tap(p, axis, (tap0 + i) * p.red);
         ckci_k_tap_entry e = {0, INT32_MIN, 0x80000000u, 0};
         if (i < count) {
             t.c = 0;

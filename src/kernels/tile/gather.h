@@ -40,7 +40,8 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         const int64_t *s = p.a.stride;
         int t = (int)threadIdx.x;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
-        ckci_k_fill_taps(p, axis, table, S::THREADS);
+        const int32_t tap0 = ckci_k_trim(p, axis, b.row, S::BM, count);
+        ckci_k_fill_taps(p, axis, tap0, count, table, S::THREADS);
         ckci_k_place start = ckci_k_row(axis, b.row);
         wa = ckci_k_pinned_window(p.a.p + 4 * (b.group * s[0] + start.n * s[1]));
         wb = ckci_k_pinned_window(p.b.p + 4 * (b.group * p.b.stride[0] + b.column * p.b_column));
@@ -235,7 +236,7 @@ template <class S, int V> struct ckci_k_tile_gather {
             }
             ckci_k_tile_gather_loader<S, V> loader(p, b, m.table);
             sums.clear();
-            int32_t steps = (ckci_k_reduction(p, b.axis) + S::KT - 1) / S::KT;
+            int32_t steps = (loader.count * p.red + S::KT - 1) / S::KT;
             ckci_k_part_steps(p, part, first, steps);
             if (first > 0) {
                 loader.skip(first);
