@@ -1522,8 +1522,8 @@ static void set_dilated(ckconv_conv_desc *d, test_rng *r)
     }
 }
 
-/* Taps that no row reads are not multiplied, by none of a tile's kinds: infinite weights there leave no trace,
-   which beside zeros of padding would be NaN. */
+/* Taps that no row reads are not multiplied, by none of a tile's kinds: infinite weights there leave no
+   trace, which beside zeros of padding would be NaN. */
 static void check_left_out(void)
 {
     static const block_case row = {2,           1,         1,          64,         64,        {3, 3, 0},
