@@ -15838,14 +15838,23 @@ CKCI_FN double ckci_reduction(const ckci_gpu_conv *k, double channels)
     return channels;
 }
 
-/* Dilated filters reach past what there is. The share of taps at which a tile of `rows` positions, in the
-   mean, reads more than padding, along the outermost axis that has several; tiles leave out the others if
-   they are a thirtieth at least, which is more than it takes to find them. */
-CKCI_FN double ckci_trim(ckci_gpu_conv *k, int64_t rows)
+/* Positions along an axis that read something at tap t: *begin to the result, less 1. */
+CKCI_FN int64_t ckci_tap_meets(const ckci_gpu_dim *d, int64_t t, int64_t *begin)
+{
+    const int64_t first = (d->gather_back ? d->pad : -d->pad) + t * d->read_tap, past = d->read_len - first;
+    *begin = ckci_ceil_div(ckci_max(-first, 0), d->read_step);
+    return past > 0 ? ckci_min(ckci_ceil_div(past, d->read_step), d->length) : 0;
+}
+
+/* Dilated filters reach past what there is. The share of their time that tiles of `rows` positions take, of
+   which `rounds` follow each other: they leave out taps at which they read padding alone, along the outermost
+   axis that has several, if that is a thirtieth in the mean, more than it takes to find them. A single round
+   is as long as its longest tile: one that lies in two images leaves out nothing. */
+CKCI_FN double ckci_trim(ckci_gpu_conv *k, int64_t rows, double rounds)
 {
     const int axis = k->dim[0].filter > 1 ? 0 : k->dim[1].filter > 1 ? 1 : 2;
     const ckci_gpu_dim *d = &k->dim[axis];
-    double inner = 1, met = 0;
+    double inner = 1, met = 0, most = 0;
     int strides = 0;
     for (int i = 0; i < 3; i++) {
         inner *= i > axis ? k->dim[i].length : 1;
@@ -15856,16 +15865,21 @@ CKCI_FN double ckci_trim(ckci_gpu_conv *k, int64_t rows)
     }
     const double high = (double)(rows - 1) / inner, two = high / d->length; /* two: tiles in two images */
     for (int64_t t = 0; t < d->filter; t++) {
-        const int64_t first = (d->gather_back ? d->pad : -d->pad) + t * d->read_tap;
-        const int64_t past = d->read_len - first;
-        const int64_t begin = ckci_ceil_div(ckci_max(-first, 0), d->read_step),
-                      end = past > 0 ? ckci_min(ckci_ceil_div(past, d->read_step), d->length) : 0;
+        int64_t begin, other;
+        const int64_t end = ckci_tap_meets(d, t, &begin);
         const double some = begin < end ? ((double)(end - begin) + high) / d->length : 0;
+        double taps = 0; /* of a tile that ends where this one's positions begin */
         met += (some < 1 ? some : 1) / d->filter;
+        for (int64_t u = 0; u < d->filter && begin < end; u++) {
+            const int64_t past = ckci_tap_meets(d, u, &other);
+            taps += other < past && other <= begin && (double)past > (double)begin - high;
+        }
+        most = taps > most ? taps : most;
     }
-    const double share = two < 1 ? met + two * (1 - met) : 1;
-    k->trim = share < 29. / 30 ? axis + 1 : 0;
-    return k->trim ? share : 1;
+    met = two < 1 ? met + two * (1 - met) : 1;
+    k->trim = met < 29. / 30 ? axis + 1 : 0;
+    most = k->rows > inner * d->length ? 1 : most / d->filter;
+    return k->trim ? met + (most > met ? most - met : 0) / (rounds > 1 ? ceil(rounds) : 1) : 1;
 }
 
 /* Positions of an image (of one phase), and how far the filter reaches beyond the tensor that is read, on
@@ -19867,7 +19881,8 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     double places = tma ? 64. * (double)steps : ckci_reduction(k, (double)red);
     if (!images && (tma ? ckci_tma_wide(k) == CKCI_TMA_BOX && steps <= CKCI_TRIM_STEPS
                         : !ckci_matrix_grouped(device, m))) {
-        places *= ckci_trim(k, tile->rows);
+        places *= ckci_trim(k, tile->rows,
+                            (double)m->l.grid / ((double)ckci_matrix_side(device, m) * ckci_units(device)));
     }
     if (m->phased) {
         CKCI_TRY(ckci_tma_take_phases(device, m, across, limit, ws, cost, err));
@@ -22374,6 +22389,15 @@ CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
         "and alignment");
 }
 
+/* Places of the reduction that tiles of fwd and bwd_data multiply. */
+CKCI_FN double ckci_tile_places(const ckconv_device *device, const ckci_gpu_tile *tile, ckci_launch *l)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    const double rounds = (double)l->grid / (tile->blocks * ckci_units(device));
+    return ckci_reduction(k, (double)k->red) *
+           (tile->form == CKCI_TILE_FMA ? ckci_trim(k, tile->rows, rounds) : 1);
+}
+
 CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device,
                                        const ckci_gpu_tile *tile, ckci_launch *l, double *cost,
                                        ckconv_error *err)
@@ -22412,12 +22436,11 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
         k->o_vec = k->o_vec && (k->o.d[j].line == CKCI_LINE_CHANNELS ||
                                 (k->o.d[j].dtype == CKCONV_F32 && k->o.gate < CKCI_EXTRA_MASK));
     }
-    double red = ckci_reduction(k, (double)k->red) * ckci_trim(k, tile->rows);
     ckci_set_kernel(l, tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile->columns);
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
-    *cost = ckci_tile_cost(device, l->grid, tile, red);
+    *cost = ckci_tile_cost(device, l->grid, tile, ckci_tile_places(device, tile, l));
     return CKCONV_OK;
 }
 
@@ -22439,8 +22462,7 @@ CKCI_FN ckconv_status ckci_tile_parts(const ckci_conv *p, const ckconv_device *d
 {
     ckci_gpu_conv *k = &l->a.conv;
     int64_t tiles = l->grid, best = split ? split : 1;
-    const double share = k->trim ? ckci_trim(k, tile->rows) : 1;
-    const double red = ckci_reduction(k, (double)k->red) * share, steps = red / tile->step;
+    const double red = ckci_tile_places(device, tile, l), steps = red / tile->step;
     ckci_conv part = *p;
     memset(s, 0, sizeof *s);
     if (split == 0 && tile->form == CKCI_TILE_FMA && !k->ranges && k->columns % 4 == 0 && tiles > 0 &&

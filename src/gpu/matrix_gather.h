@@ -238,7 +238,8 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
     double places = tma ? 64. * (double)steps : ckci_reduction(k, (double)red);
     if (!images && (tma ? ckci_tma_wide(k) == CKCI_TMA_BOX && steps <= CKCI_TRIM_STEPS
                         : !ckci_matrix_grouped(device, m))) {
-        places *= ckci_trim(k, tile->rows);
+        places *= ckci_trim(k, tile->rows,
+                            (double)m->l.grid / ((double)ckci_matrix_side(device, m) * ckci_units(device)));
     }
     if (m->phased) {
         CKCI_TRY(ckci_tma_take_phases(device, m, across, limit, ws, cost, err));

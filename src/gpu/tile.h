@@ -62,6 +62,15 @@ CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
         "and alignment");
 }
 
+/* Places of the reduction that tiles of fwd and bwd_data multiply. */
+CKCI_FN double ckci_tile_places(const ckconv_device *device, const ckci_gpu_tile *tile, ckci_launch *l)
+{
+    ckci_gpu_conv *k = &l->a.conv;
+    const double rounds = (double)l->grid / (tile->blocks * ckci_units(device));
+    return ckci_reduction(k, (double)k->red) *
+           (tile->form == CKCI_TILE_FMA ? ckci_trim(k, tile->rows, rounds) : 1);
+}
+
 CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *device,
                                        const ckci_gpu_tile *tile, ckci_launch *l, double *cost,
                                        ckconv_error *err)
@@ -100,12 +109,11 @@ CKCI_FN ckconv_status ckci_tile_gather(const ckci_conv *p, const ckconv_device *
         k->o_vec = k->o_vec && (k->o.d[j].line == CKCI_LINE_CHANNELS ||
                                 (k->o.d[j].dtype == CKCONV_F32 && k->o.gate < CKCI_EXTRA_MASK));
     }
-    double red = ckci_reduction(k, (double)k->red) * ckci_trim(k, tile->rows);
     ckci_set_kernel(l, tile->kernel);
     k->tiles_m = (int32_t)ckci_max(ckci_ceil_div(k->rows, tile->rows), 1);
     k->tiles_n = (int32_t)ckci_ceil_div(k->columns, tile->columns);
     CKCI_TRY(ckci_make_grid(k, ckci_saturating_mul(k->phases, k->g), l, err));
-    *cost = ckci_tile_cost(device, l->grid, tile, red);
+    *cost = ckci_tile_cost(device, l->grid, tile, ckci_tile_places(device, tile, l));
     return CKCONV_OK;
 }
 
@@ -127,8 +135,7 @@ CKCI_FN ckconv_status ckci_tile_parts(const ckci_conv *p, const ckconv_device *d
 {
     ckci_gpu_conv *k = &l->a.conv;
     int64_t tiles = l->grid, best = split ? split : 1;
-    const double share = k->trim ? ckci_trim(k, tile->rows) : 1;
-    const double red = ckci_reduction(k, (double)k->red) * share, steps = red / tile->step;
+    const double red = ckci_tile_places(device, tile, l), steps = red / tile->step;
     ckci_conv part = *p;
     memset(s, 0, sizeof *s);
     if (split == 0 && tile->form == CKCI_TILE_FMA && !k->ranges && k->columns % 4 == 0 && tiles > 0 &&
