@@ -1661,6 +1661,7 @@ static const block_case share_cases[] = {
     {2, 1, 2, 136, 72, {3, 3, 0}, {16, 24, 0}, {2, 2, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}},
     {3, 1, 3, 264, 24, {3, 1, 2}, {2, 2, 9}, {1, 1, 1}, {1, 1, 1}, {1, 0, 0}, {1, 0, 0}},
     {2, 1, 5, 37, 200, {2, 3, 0}, {9, 8, 0}, {1, 1, 0}, {1, 2, 0}, {0, 2, 0}, {0, 2, 0}},
+    {2, 1, 3, 72, 200, {1, 1, 0}, {8, 12, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}}, /* in: last */
     /* products of images, whose sums are shared, added by clusters, and by a launch */
     {1, 1, 3, 136, 1600, {1, 0, 0}, {72, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
     {1, 1, 2, 40, 1800, {1, 0, 0}, {64, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
@@ -1694,10 +1695,10 @@ static void part_shares(void)
         options.engine = test_engine();
         set_block(&d, &share_cases[row]);
         set_types(&d, &types[i % 2 ? 5 : 6], op);
-        const int first = row >= count - 15, images = row >= count - 6,
+        const int first = row >= count - 16, images = row >= count - 6,
                   element = images ? op != CKCONV_BWD_WEIGHT : op == CKCONV_FWD && i % 2;
         if (first) {
-            set_layout(&d, NAIVE_IN, CKCONV_NGCHW, &r);
+            set_layout(&d, NAIVE_IN, row == count - 7 ? CKCONV_NHWGC : CKCONV_NGCHW, &r);
             set_layout(&d, NAIVE_OUT, CKCONV_NGCHW, &r);
         }
         if (first && !images && op != CKCONV_BWD_WEIGHT && i % 2) {
