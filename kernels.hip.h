@@ -2252,7 +2252,13 @@ CKCI_K_FN void ckci_k_write_line(const ckci_gpu_target &target, T *v, unsigned c
 {
     const ckci_gpu_target &o = ckci_k_late(target);
     if (!SHORT && o.form == CKCI_FORM_STORE) {
-        ckci_k_store8(o.t.dtype, to, v);
+        if constexpr (CKCI_K_MAYBE_AMD) { /* whose compilers would load one by one where types branch */
+            alignas(16) T y[8];
+            ckci_k_take_line(v, y);
+            ckci_k_store8(o.t.dtype, to, y);
+        } else {
+            ckci_k_store8(o.t.dtype, to, v);
+        }
         return;
     }
     if (!SHORT || o.form != CKCI_FORM_STORE) {
