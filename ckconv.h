@@ -15876,6 +15876,7 @@ CKCI_FN double ckci_trim(ckci_gpu_conv *k, int64_t rows, double rounds)
         }
         most = taps > most ? taps : most;
     }
+    met = met < 1. / d->filter ? 1. / d->filter : met; /* a tile multiplies one at least */
     met = two < 1 ? met + two * (1 - met) : 1;
     k->trim = met < 29. / 30 ? axis + 1 : 0;
     most = k->rows > inner * d->length ? 1 : most / d->filter;
@@ -22389,7 +22390,7 @@ CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
         "and alignment");
 }
 
-/* Places of the reduction that tiles of fwd and bwd_data multiply. */
+/* Places of the reduction that tiles of fwd and bwd_data multiply: they leave out taps from here on. */
 CKCI_FN double ckci_tile_places(const ckconv_device *device, const ckci_gpu_tile *tile, ckci_launch *l)
 {
     ckci_gpu_conv *k = &l->a.conv;

@@ -609,6 +609,7 @@ CKCI_FN double ckci_trim(ckci_gpu_conv *k, int64_t rows, double rounds)
         }
         most = taps > most ? taps : most;
     }
+    met = met < 1. / d->filter ? 1. / d->filter : met; /* a tile multiplies one at least */
     met = two < 1 ? met + two * (1 - met) : 1;
     k->trim = met < 29. / 30 ? axis + 1 : 0;
     most = k->rows > inner * d->length ? 1 : most / d->filter;

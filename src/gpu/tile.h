@@ -62,7 +62,7 @@ CKCI_FN ckconv_status ckci_tile_unaligned(ckconv_error *err)
         "and alignment");
 }
 
-/* Places of the reduction that tiles of fwd and bwd_data multiply. */
+/* Places of the reduction that tiles of fwd and bwd_data multiply: they leave out taps from here on. */
 CKCI_FN double ckci_tile_places(const ckconv_device *device, const ckci_gpu_tile *tile, ckci_launch *l)
 {
     ckci_gpu_conv *k = &l->a.conv;
