@@ -1289,6 +1289,30 @@ CKCI_K_FN void ckci_k_taps_met(int32_t first, int32_t last, int32_t taps, int32_
     high = high > taps ? taps : high > low ? high : low + 1;
 }
 
+/* Of a tile's `count` taps those at which its rows, row0 to row0 + many - 1, read more than padding along
+   p.trim's axis: the first one, and how many from there on (>>gpu-conv, ckci_trim). All, if the rows lie in
+   two images. */
+CKCI_K_FN int32_t ckci_k_trim(const ckci_gpu_conv &p, int32_t row0, int32_t many, int32_t &count)
+{
+    if (!p.trim) {
+        return 0;
+    }
+    const int32_t axis = p.trim - 1, end = (row0 + many < p.rows ? row0 + many : p.rows) - 1;
+    const ckci_gpu_dim *dim = p.dim, &d = dim[axis];
+    const int32_t inner = (axis < 1 ? dim[1].filter : 1) * (axis < 2 ? dim[2].filter : 1);
+    const int32_t read0 = d.gather_back ? d.pad : -d.pad;
+    int32_t first, last, low, high;
+    if (!ckci_k_along(ckci_k_decode(row0, dim[0].count[0], dim[1].count[0], dim[2].count[0]),
+                      ckci_k_decode(end, dim[0].count[0], dim[1].count[0], dim[2].count[0]), axis, first,
+                      last)) {
+        return 0;
+    }
+    ckci_k_taps_met(first * d.read_step + read0, last * d.read_step + read0, d.filter, d.read_tap, d.read_len,
+                    low, high);
+    count = (high - low) * inner;
+    return low * inner;
+}
+
 /* Offset of (c, z, y, x) inside a slice, in elements. */
 CKCI_K_FN int64_t ckci_k_inside(const ckci_tensor &t, int32_t narrow, int32_t c, int32_t z, int32_t y,
                                 int32_t x)
@@ -2856,28 +2880,6 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_gather_b {
         slots.store(p.b, m + s.first * (S + 4) + s.row, s.step * (S + 4));
     }
 };
-
-/* Of a tile's `count` taps those at which its rows, row0 to row0 + many - 1, read more than padding: the
-   first one, and how many from there on (>>gpu-conv, ckci_trim). */
-CKCI_K_FN int32_t ckci_k_trim(const ckci_gpu_conv &p, const ckci_k_axis axis[3], int32_t row0, int32_t many,
-                              int32_t &count)
-{
-    if (!p.trim) {
-        return 0;
-    }
-    const int32_t which = p.trim - 1, end = (row0 + many < p.rows ? row0 + many : p.rows) - 1;
-    const ckci_gpu_dim &d = p.dim[which];
-    const int32_t inner = (which < 1 ? axis[1].taps : 1) * (which < 2 ? axis[2].taps : 1);
-    const int32_t read0 = d.gather_back ? d.pad : -d.pad;
-    int32_t first, last, low, high;
-    if (!ckci_k_along(ckci_k_row(axis, row0), ckci_k_row(axis, end), which, first, last)) {
-        return 0;
-    }
-    ckci_k_taps_met(first * d.read_step + read0, last * d.read_step + read0, d.filter, d.read_tap, d.read_len,
-                    low, high);
-    count = (high - low) * inner;
-    return low * inner;
-}
 
 CKCI_K_FN int32_t ckci_k_reduction(const ckci_gpu_conv &p, const ckci_k_axis axis[3])
 {
@@ -5863,7 +5865,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     {
         const ckci_k_axis *axis = b.axis;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
-        const int32_t tap0 = ckci_k_trim(p, axis, b.row, BM, count);
+        const int32_t tap0 = ckci_k_trim(p, b.row, BM, count);
         red = p.red * SIZE;
         next_a = next_b = need = 0;
         int32_t row_low = 0, tap_low = 0; /* what makes all offsets of rows and of taps positive */
@@ -10317,15 +10319,15 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
     int32_t part, from, to;     /* steps: of the tile, or of its phase */
     int32_t past;               /* of the share's steps: where the tile, or phase, ends */
     int32_t phase;
-    bool lacks_first, lacks_last; /* steps of the tile, which another block has */
-    int32_t tap, taps;            /* TRIMS: the first that rows need, and how many from there on */
+    bool late, early;           /* another block has the tile's first steps; its last */
+    int32_t tap, taps;          /* TRIMS: the first that rows need, and how many from there on */
 
     CKCI_K_MEMBER bool next()
     {
         int32_t tile;
         const bool shared = at < end;
         part = phase = 0;
-        lacks_first = lacks_last = false;
+        late = early = false;
         if (shared) {
             int32_t all = p.steps;
             tile = ckci_k_divide(at, p.by_steps);
@@ -10342,11 +10344,11 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
             from = at - first;
             at = end < past ? end : past;
             to = at - first;
-            lacks_first = from > 0;
-            lacks_last = to < all;
+            late = from > 0;
+            early = to < all;
             if (PHASED && phase_taps() == 0) {
                 from = to = 0;
-                lacks_first = lacks_last = false;
+                late = early = false;
             }
         } else if (work < p.whole) {
             if (p.cluster > 1) { /* its blocks follow each other */
@@ -10372,7 +10374,8 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
             tap = 0;
             taps = p.taps;
             if (p.trim) {
-                trim();
+                tap = ckci_k_trim(p.conv, row * p.rows, p.rows, taps);
+                tap = p.turned ? p.taps - tap - taps : tap; /* pixels of boxes go up */
                 steps = taps * p.blocks;
                 if (shared) { /* blocks' shares shrink alike */
                     from = ckci_k_divide(from * steps, p.by_steps);
@@ -10387,40 +10390,10 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
         return true;
     }
 
-    /* Pixels of boxes go up from tap to tap, in bwd_data, too. */
-    CKCI_K_MEMBER void trim()
-    {
-        const ckci_gpu_dim *d = p.conv.dim;
-        const int32_t axis = p.trim - 1, begin = row * p.rows;
-        const int32_t end = (begin + p.rows < p.conv.rows ? begin + p.rows : p.conv.rows) - 1;
-        const int32_t step = p.box[0].step[2 - axis], read0 = p.box[0].low[2 - axis];
-        const int32_t inner = (axis < 1 ? d[1].filter : 1) * (axis < 2 ? d[2].filter : 1);
-        int32_t first, last, low, high;
-        if (ckci_k_along(ckci_k_decode(begin, d[0].count[0], d[1].count[0], d[2].count[0]),
-                         ckci_k_decode(end, d[0].count[0], d[1].count[0], d[2].count[0]), axis, first,
-                         last)) {
-            ckci_k_taps_met(first * step + read0, last * step + read0, d[axis].filter, d[axis].dilation,
-                            (int32_t)p.box[0].len[3 - axis], low, high);
-            tap = low * inner;
-            taps = (high - low) * inner;
-        }
-    }
-
     /* Of the phase. */
     CKCI_K_MEMBER int32_t phase_taps() const
     {
         return p.phases.first[phase + 1] - p.phases.first[phase];
-    }
-
-    /* Has another block the tile's first steps, or its last? */
-    CKCI_K_MEMBER bool late() const
-    {
-        return lacks_first;
-    }
-
-    CKCI_K_MEMBER bool early() const
-    {
-        return lacks_last;
     }
 };
 
@@ -10455,7 +10428,7 @@ template <class TILES> struct ckci_k_tma_residual {
     CKCI_K_MEMBER void send(const pieces &s, int32_t group)
     {
         CKCI_K_UNROLL(1)
-        for (int32_t box = 0; box < TILES::MI * TILES::SLABS && !s.late(); box++) {
+        for (int32_t box = 0; box < TILES::MI * TILES::SLABS && !s.late; box++) {
             CKCI_K_UNROLL(1)
             for (int32_t g = 0; g < 2; g++) {
                 const int32_t part = p.turns ? 0 : g, at = next >> 4 * g & 3;
@@ -12025,11 +11998,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 const int32_t to = chain && s.to - from > chain ? from + chain : s.to;
                 loop<T, KIND == CKCI_K_TMA_BACK && !PARTS, WEIGHT && PARTS>(
                     from, to, s.column, PARTS ? wide(p) : +CKCI_TMA_BOX);
-                if (s.late()) {
+                if (s.late) {
                     put_apart();
                     break;
                 }
-                if (s.early()) {
+                if (s.early) {
                     add_apart(s);
                 }
                 if constexpr (PHASED) {
@@ -15153,7 +15126,7 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         const int64_t *s = p.a.stride;
         int t = (int)threadIdx.x;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
-        const int32_t tap0 = ckci_k_trim(p, axis, b.row, S::BM, count);
+        const int32_t tap0 = ckci_k_trim(p, b.row, S::BM, count);
         ckci_k_fill_taps(p, axis, tap0, count, table, S::THREADS);
         ckci_k_place start = ckci_k_row(axis, b.row);
         wa = ckci_k_pinned_window(p.a.p + 4 * (b.group * s[0] + start.n * s[1]));
@@ -15447,8 +15420,8 @@ template <int CB, int RP> struct ckci_k_grouped {
         if (b.row >= rows) {
             return; /* a phase with fewer positions than the first one; the whole block */
         }
-        ckci_k_fill_taps(p, b.axis, 0, b.axis[0].taps * b.axis[1].taps * b.axis[2].taps, m.table, 256);
         int32_t taps = b.axis[0].taps * b.axis[1].taps * b.axis[2].taps;
+        ckci_k_fill_taps(p, b.axis, 0, taps, m.table, 256);
         int32_t pitch = p.split * p.red * CB;
         pitch += pitch % 32 == 0 ? 4 : 20; /* eight neighbouring groups lie in different banks */
         int32_t group = ckci_k_divide(b.column + lane, p.by_channels);

@@ -351,7 +351,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
     ckci_gpu_box box;
     if (tile->form == CKCI_TILE_TMA && CKCI_TMA_DOUT(tile->columns) && !p->dbias.dtype &&
-        (!ckci_pointwise(c) || p->t[CKCI_IN].stride[2] == 1) && ckci_tma_dout(c, m->type, &box) > 0) {
+        ckci_tma_dout(c, m->type, &box) > 0) {
         m->plane = ckci_dense_plane(&c->t[CKCI_OUT]);
     } else {
         CKCI_TRY(ckci_matrix_data(m, CKCI_OUT, "dout", device, limit, ws, err));

@@ -125,6 +125,30 @@ CKCI_K_FN void ckci_k_taps_met(int32_t first, int32_t last, int32_t taps, int32_
     high = high > taps ? taps : high > low ? high : low + 1;
 }
 
+/* Of a tile's `count` taps those at which its rows, row0 to row0 + many - 1, read more than padding along
+   p.trim's axis: the first one, and how many from there on (>>gpu-conv, ckci_trim). All, if the rows lie in
+   two images. */
+CKCI_K_FN int32_t ckci_k_trim(const ckci_gpu_conv &p, int32_t row0, int32_t many, int32_t &count)
+{
+    if (!p.trim) {
+        return 0;
+    }
+    const int32_t axis = p.trim - 1, end = (row0 + many < p.rows ? row0 + many : p.rows) - 1;
+    const ckci_gpu_dim *dim = p.dim, &d = dim[axis];
+    const int32_t inner = (axis < 1 ? dim[1].filter : 1) * (axis < 2 ? dim[2].filter : 1);
+    const int32_t read0 = d.gather_back ? d.pad : -d.pad;
+    int32_t first, last, low, high;
+    if (!ckci_k_along(ckci_k_decode(row0, dim[0].count[0], dim[1].count[0], dim[2].count[0]),
+                      ckci_k_decode(end, dim[0].count[0], dim[1].count[0], dim[2].count[0]), axis, first,
+                      last)) {
+        return 0;
+    }
+    ckci_k_taps_met(first * d.read_step + read0, last * d.read_step + read0, d.filter, d.read_tap, d.read_len,
+                    low, high);
+    count = (high - low) * inner;
+    return low * inner;
+}
+
 /* Offset of (c, z, y, x) inside a slice, in elements. */
 CKCI_K_FN int64_t ckci_k_inside(const ckci_tensor &t, int32_t narrow, int32_t c, int32_t z, int32_t y,
                                 int32_t x)

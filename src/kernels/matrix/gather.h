@@ -148,7 +148,7 @@ template <class U, int BM, int BN, int BACK> struct ckci_k_gather_chunks {
     {
         const ckci_k_axis *axis = b.axis;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
-        const int32_t tap0 = ckci_k_trim(p, axis, b.row, BM, count);
+        const int32_t tap0 = ckci_k_trim(p, b.row, BM, count);
         red = p.red * SIZE;
         next_a = next_b = need = 0;
         int32_t row_low = 0, tap_low = 0; /* what makes all offsets of rows and of taps positive */

@@ -1042,11 +1042,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 const int32_t to = chain && s.to - from > chain ? from + chain : s.to;
                 loop<T, KIND == CKCI_K_TMA_BACK && !PARTS, WEIGHT && PARTS>(
                     from, to, s.column, PARTS ? wide(p) : +CKCI_TMA_BOX);
-                if (s.late()) {
+                if (s.late) {
                     put_apart();
                     break;
                 }
-                if (s.early()) {
+                if (s.early) {
                     add_apart(s);
                 }
                 if constexpr (PHASED) {

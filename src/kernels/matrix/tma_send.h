@@ -36,15 +36,15 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
     int32_t part, from, to;     /* steps: of the tile, or of its phase */
     int32_t past;               /* of the share's steps: where the tile, or phase, ends */
     int32_t phase;
-    bool lacks_first, lacks_last; /* steps of the tile, which another block has */
-    int32_t tap, taps;            /* TRIMS: the first that rows need, and how many from there on */
+    bool late, early;           /* another block has the tile's first steps; its last */
+    int32_t tap, taps;          /* TRIMS: the first that rows need, and how many from there on */
 
     CKCI_K_MEMBER bool next()
     {
         int32_t tile;
         const bool shared = at < end;
         part = phase = 0;
-        lacks_first = lacks_last = false;
+        late = early = false;
         if (shared) {
             int32_t all = p.steps;
             tile = ckci_k_divide(at, p.by_steps);
@@ -61,11 +61,11 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
             from = at - first;
             at = end < past ? end : past;
             to = at - first;
-            lacks_first = from > 0;
-            lacks_last = to < all;
+            late = from > 0;
+            early = to < all;
             if (PHASED && phase_taps() == 0) {
                 from = to = 0;
-                lacks_first = lacks_last = false;
+                late = early = false;
             }
         } else if (work < p.whole) {
             if (p.cluster > 1) { /* its blocks follow each other */
@@ -91,7 +91,8 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
             tap = 0;
             taps = p.taps;
             if (p.trim) {
-                trim();
+                tap = ckci_k_trim(p.conv, row * p.rows, p.rows, taps);
+                tap = p.turned ? p.taps - tap - taps : tap; /* pixels of boxes go up */
                 steps = taps * p.blocks;
                 if (shared) { /* blocks' shares shrink alike */
                     from = ckci_k_divide(from * steps, p.by_steps);
@@ -106,40 +107,10 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
         return true;
     }
 
-    /* Pixels of boxes go up from tap to tap, in bwd_data, too. */
-    CKCI_K_MEMBER void trim()
-    {
-        const ckci_gpu_dim *d = p.conv.dim;
-        const int32_t axis = p.trim - 1, begin = row * p.rows;
-        const int32_t end = (begin + p.rows < p.conv.rows ? begin + p.rows : p.conv.rows) - 1;
-        const int32_t step = p.box[0].step[2 - axis], read0 = p.box[0].low[2 - axis];
-        const int32_t inner = (axis < 1 ? d[1].filter : 1) * (axis < 2 ? d[2].filter : 1);
-        int32_t first, last, low, high;
-        if (ckci_k_along(ckci_k_decode(begin, d[0].count[0], d[1].count[0], d[2].count[0]),
-                         ckci_k_decode(end, d[0].count[0], d[1].count[0], d[2].count[0]), axis, first,
-                         last)) {
-            ckci_k_taps_met(first * step + read0, last * step + read0, d[axis].filter, d[axis].dilation,
-                            (int32_t)p.box[0].len[3 - axis], low, high);
-            tap = low * inner;
-            taps = (high - low) * inner;
-        }
-    }
-
     /* Of the phase. */
     CKCI_K_MEMBER int32_t phase_taps() const
     {
         return p.phases.first[phase + 1] - p.phases.first[phase];
-    }
-
-    /* Has another block the tile's first steps, or its last? */
-    CKCI_K_MEMBER bool late() const
-    {
-        return lacks_first;
-    }
-
-    CKCI_K_MEMBER bool early() const
-    {
-        return lacks_last;
     }
 };
 
@@ -174,7 +145,7 @@ template <class TILES> struct ckci_k_tma_residual {
     CKCI_K_MEMBER void send(const pieces &s, int32_t group)
     {
         CKCI_K_UNROLL(1)
-        for (int32_t box = 0; box < TILES::MI * TILES::SLABS && !s.late(); box++) {
+        for (int32_t box = 0; box < TILES::MI * TILES::SLABS && !s.late; box++) {
             CKCI_K_UNROLL(1)
             for (int32_t g = 0; g < 2; g++) {
                 const int32_t part = p.turns ? 0 : g, at = next >> 4 * g & 3;

@@ -40,7 +40,7 @@ template <class S, int V> struct ckci_k_tile_gather_loader {
         const int64_t *s = p.a.stride;
         int t = (int)threadIdx.x;
         count = axis[0].taps * axis[1].taps * axis[2].taps;
-        const int32_t tap0 = ckci_k_trim(p, axis, b.row, S::BM, count);
+        const int32_t tap0 = ckci_k_trim(p, b.row, S::BM, count);
         ckci_k_fill_taps(p, axis, tap0, count, table, S::THREADS);
         ckci_k_place start = ckci_k_row(axis, b.row);
         wa = ckci_k_pinned_window(p.a.p + 4 * (b.group * s[0] + start.n * s[1]));

@@ -63,8 +63,8 @@ template <int CB, int RP> struct ckci_k_grouped {
         if (b.row >= rows) {
             return; /* a phase with fewer positions than the first one; the whole block */
         }
-        ckci_k_fill_taps(p, b.axis, 0, b.axis[0].taps * b.axis[1].taps * b.axis[2].taps, m.table, 256);
         int32_t taps = b.axis[0].taps * b.axis[1].taps * b.axis[2].taps;
+        ckci_k_fill_taps(p, b.axis, 0, taps, m.table, 256);
         int32_t pitch = p.split * p.red * CB;
         pitch += pitch % 32 == 0 ? 4 : 20; /* eight neighbouring groups lie in different banks */
         int32_t group = ckci_k_divide(b.column + lane, p.by_channels);

@@ -198,28 +198,6 @@ template <class T, int S, int KT, int THREADS> struct ckci_k_gather_b {
     }
 };
 
-/* Of a tile's `count` taps those at which its rows, row0 to row0 + many - 1, read more than padding: the
-   first one, and how many from there on (>>gpu-conv, ckci_trim). */
-CKCI_K_FN int32_t ckci_k_trim(const ckci_gpu_conv &p, const ckci_k_axis axis[3], int32_t row0, int32_t many,
-                              int32_t &count)
-{
-    if (!p.trim) {
-        return 0;
-    }
-    const int32_t which = p.trim - 1, end = (row0 + many < p.rows ? row0 + many : p.rows) - 1;
-    const ckci_gpu_dim &d = p.dim[which];
-    const int32_t inner = (which < 1 ? axis[1].taps : 1) * (which < 2 ? axis[2].taps : 1);
-    const int32_t read0 = d.gather_back ? d.pad : -d.pad;
-    int32_t first, last, low, high;
-    if (!ckci_k_along(ckci_k_row(axis, row0), ckci_k_row(axis, end), which, first, last)) {
-        return 0;
-    }
-    ckci_k_taps_met(first * d.read_step + read0, last * d.read_step + read0, d.filter, d.read_tap, d.read_len,
-                    low, high);
-    count = (high - low) * inner;
-    return low * inner;
-}
-
 CKCI_K_FN int32_t ckci_k_reduction(const ckci_gpu_conv &p, const ckci_k_axis axis[3])
 {
     return p.red * axis[0].taps * axis[1].taps * axis[2].taps;
