@@ -1381,6 +1381,33 @@ static void set_sample(ckconv_conv_desc *d, test_rng *r)
     }
 }
 
+/* Problem i of `what` by the instances whose names have `family`; NULL: all but the portable ones. */
+static void run_some(const char *what, const char *family, int i, ckconv_op op, const ckconv_conv_desc *d,
+                     size_t offset, uint64_t seed)
+{
+    naive_case c;
+    ckconv_plan plan;
+    ckconv_options options;
+    memset(&options, 0, sizeof options);
+    options.engine = test_engine();
+    naive_make(&c, op, d, offset);
+    fill_case(&c, seed);
+    problems++;
+    if (naive_plan(&c, &plan, &options, &devices[0])) {
+        const long was = runs;
+        for (int32_t j = 0; j < ckconv_instance_count(); j++) {
+            const char *name = ckconv_instance_name(j);
+            const int wanted = family ? strstr(name, family) != NULL
+                                      : !strstr(name, "_vector_") && !strstr(name, "_direct_");
+            if (wanted && ckconv_instance_does(j, op)) {
+                run_instance(&c, &plan, j, 1);
+            }
+        }
+        CHECK_MSG(runs > was, "%s: problem %d ran on none of %s", what, i, family ? family : "the tiles");
+    }
+    naive_free(&c);
+}
+
 /* Cases, then random ones of `set`, by the instances whose names have `family` alone. wei: the layouts of the
    weights, in turns; columns: in may have channels last, too, and D tensors are of out alone. */
 static void run_beside(const char *what, const char *family, const block_case *cases, int count,
@@ -1392,17 +1419,12 @@ static void run_beside(const char *what, const char *family, const block_case *c
     for (int i = 0; i < count * 3 * 4 * 2; i++) {
         const ckconv_op op = passes[i / count % 3];
         const int some = i / count >= 12;
-        naive_case c;
-        ckconv_plan plan;
-        ckconv_options options;
         ckconv_conv_desc d;
         test_rng r = test_seed((uint64_t)i + 99);
         const int type = some ? (int)test_range(&r, 1, 7) : kinds[i / count / 3 % 4];
         if (test_thin() && lean > 1 && (i + i / count + test_thin_turn()) % 4 != 0) {
             continue;
         }
-        memset(&options, 0, sizeof options);
-        options.engine = test_engine();
         if (some) {
             set(&d, &r);
         } else {
@@ -1418,19 +1440,8 @@ static void run_beside(const char *what, const char *family, const block_case *c
         if (i % 5 == 3) {
             set_plane_gaps(&d, NAIVE_IN);
         }
-        naive_make(&c, op, &d, i % 3 == 2 ? 1 : 0); /* off 16 bytes, which the plan does not know */
-        fill_case(&c, (uint64_t)i + 5900001u);
-        problems++;
-        if (naive_plan(&c, &plan, &options, &devices[0])) {
-            const long was = runs;
-            for (int32_t j = 0; j < ckconv_instance_count(); j++) {
-                if (strstr(ckconv_instance_name(j), family) != NULL && ckconv_instance_does(j, op)) {
-                    run_instance(&c, &plan, j, 1);
-                }
-            }
-            CHECK_MSG(runs > was, "%s: problem %d ran on none of %s", what, i, family);
-        }
-        naive_free(&c);
+        /* off 16 bytes, which the plan does not know */
+        run_some(what, family, i, op, &d, i % 3 == 2 ? 1 : 0, (uint64_t)i + 5900001u);
     }
     test.plan = NULL;
     printf("%s: %ld problems, %ld runs\n", what, problems - problems_before, runs - before);
@@ -1582,16 +1593,11 @@ static void part_dilated(void)
     for (int i = 0; i < count * 2 * 4 * 2; i++) {
         const ckconv_op op = i % 2 ? CKCONV_BWD_DATA : CKCONV_FWD;
         const int row = i / 2 % count;
-        naive_case c;
-        ckconv_plan plan;
-        ckconv_options options;
         ckconv_conv_desc d;
         test_rng r = test_seed((uint64_t)i + 77);
         if (test_thin() && (i / 2 + i / 2 / count + test_thin_turn()) % (lean > 1 ? 8 : 2) != 0) {
             continue;
         }
-        memset(&options, 0, sizeof options);
-        options.engine = test_engine();
         if (i >= count * 2 * 4) {
             set_dilated(&d, &r);
         } else {
@@ -1603,20 +1609,7 @@ static void part_dilated(void)
         set_layout(&d, NAIVE_WEI, wei_layouts[i / 2 % 2], &r);
         set_layout(&d, NAIVE_OUT, last ? CKCONV_NHWGC : CKCONV_NGCHW, &r);
         set_elements(&d, op, op == CKCONV_FWD && i % 4 == 0 ? 2 : 0, &r);
-        naive_make(&c, op, &d, 0);
-        fill_case(&c, (uint64_t)i + 6900001u);
-        problems++;
-        if (naive_plan(&c, &plan, &options, &devices[0])) {
-            const long was = runs;
-            for (int32_t j = 0; j < ckconv_instance_count(); j++) {
-                const char *name = ckconv_instance_name(j);
-                if (ckconv_instance_does(j, op) && !strstr(name, "_vector_") && !strstr(name, "_direct_")) {
-                    run_instance(&c, &plan, j, 1);
-                }
-            }
-            CHECK_MSG(runs > was, "dilated: problem %d ran on no tile", i);
-        }
-        naive_free(&c);
+        run_some("dilated", NULL, i, op, &d, 0, (uint64_t)i + 6900001u);
     }
     check_left_out();
     test.plan = NULL;
