@@ -3307,6 +3307,7 @@ typedef struct ckci_gpu_target {
     int32_t residual;             /* CKCI_RESIDUAL_ */
     int32_t gate;                 /* d[residual - 1].how, where an instruction finds it (H200: 8 %) */
     int32_t across;               /* CKCI_ACROSS_, or 0 */
+    int32_t bounds;               /* 0: low and high are infinite, 1: high is, 2: neither may be */
     float alpha, beta, low, high; /* of the closed form */
     float gate_low, gate_high;    /* NaN: no gate */
     double alpha_d, beta_d, low_d, high_d, gate_low_d, gate_high_d; /* of f64: GPUs convert slowly */
@@ -3332,7 +3333,7 @@ typedef struct ckci_gpu_near {
     ckci_divisor by_regions_z, by_planes;
     ckci_divisor by_taps, by_filter_x;
     int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
-    int32_t residual;  /* fwd, bwd_data: o.residual, where that lies in LDS behind the pixels, else 0 */
+    int32_t residual;  /* fwd, bwd_data: o.residual, which lies in LDS behind the pixels, or ANY */
 } ckci_gpu_near;
 
 /* Tiles on AMD: which of them a block takes (ckci_k_in_order), where several dies take blocks in turns; the
@@ -3522,9 +3523,10 @@ typedef struct ckci_gpu_tma {
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
     int32_t steps;                /* of all parts, or phases, of a tile */
-    int32_t images;               /* products, whose tiles follow each other */
+    int32_t images;               /* products, whose tiles follow each other, row by row */
+    int32_t full, across;         /* tiles of rows' first `across` columns; behind them, the last one's */
     int32_t trim;                 /* conv's */
-    ckci_divisor by_tiles, by_parts;
+    ckci_divisor by_tiles, by_parts, by_across;
     int32_t rows;         /* of a tile */
     int32_t stages;       /* steps that LDS holds */
     int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
@@ -3853,8 +3855,8 @@ typedef struct ckci_gpu_sample {
     ckci_divisor by_stride[5]; /* spread */
 } ckci_gpu_sample;
 
-/* Neighbouring positions that a thread of im2col and of col2im has. */
-enum { CKCI_IM2COL_POSITIONS = 4, CKCI_COL2IM_POSITIONS = 8 };
+/* Neighbouring positions that a thread of im2col and of col2im has; bytes of col2im's rows in LDS. */
+enum { CKCI_IM2COL_POSITIONS = 4, CKCI_COL2IM_POSITIONS = 8, CKCI_COL2IM_LDS = 32768 };
 
 /* Rows of channels and taps, one for each position of out: [n][z][y][x][row]. What is called [3] goes by axes
    z, y, x, what is called [4] by the axes of a row, c, z, y, x, of which the innermost comes first. */
@@ -3874,8 +3876,11 @@ typedef struct ckci_gpu_im2col {
     uint32_t step[4];  /* numbers of in from one place to the next */
     int32_t apart[4];  /* places from one tap to the next */
     ckci_divisor by_len[3], by_pieces, by_out[3]; /* inner axes of a row, pieces of 16 bytes, out */
-    /* col2im: channels, runs of positions, y, z, strides */
-    ckci_divisor by_c, by_runs, by_y, by_z, by_stride[3];
+    /* col2im */
+    int32_t channels;  /* of a block, which has an image's rows of them in LDS; 0: rows lie as they were */
+    int32_t positions; /* of out, of an image */
+    /* channels (of a block), blocks of an image, runs of an image, of a row, y, strides */
+    ckci_divisor by_c, by_parts, by_items, by_runs, by_y, by_stride[3];
 } ckci_gpu_im2col;
 
 /* The matrix unit of a GPU: CKCI_UNIT_... */
@@ -23452,7 +23457,7 @@ CKCI_FN ckconv_status ckci_list_sample(const ckconv_plan *plan, const ckci_probl
   such rows, of f32, and the launch comes after: it sums for each number of din what its taps have for it.
 */
 /* What a piece of 16 bytes takes of im2col, 200 instructions, and a tap of eight positions of col2im, 180, in
-   multiply-adds: 1.4 an instruction, as sample's take on an H200 (these were not timed). */
+   multiply-adds: 1.4 an instruction, as sample's take on an H200 (these were not fitted). */
 #define CKCI_IM2COL_STEPS 280.
 #define CKCI_COL2IM_STEPS 250.
 
@@ -23464,7 +23469,8 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], const i
     const ckci_tensor *t = &p->t[CKCI_IN];
     const int64_t piece = 16 / (int64_t)ckci_size(t->dtype),
                   positions = p->n * p->output[0] * p->output[1] * p->output[2],
-                  runs = ckci_ceil_div(p->input[2], CKCI_COL2IM_POSITIONS);
+                  runs = ckci_ceil_div(p->input[2], CKCI_COL2IM_POSITIONS),
+                  items = p->input[0] * p->input[1] * runs;
     ckci_gpu_im2col *k = &l->a.im2col;
     ckci_set_kernel(l, back ? CKCI_KERNEL_col2im : CKCI_KERNEL_im2col);
     memset(k, 0, sizeof *k);
@@ -23496,15 +23502,22 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], const i
         }
     }
     k->by_pieces = ckci_make_divisor(row / piece);
-    k->by_c = ckci_make_divisor(p->c);
+    k->positions = (int32_t)(positions / ckci_max(p->n, 1));
+    if (back && order[3] == 0) { /* channels are a row's outermost axis; those of a block begin at 16 bytes */
+        const int64_t most = CKCI_COL2IM_LDS / (4 * step[0] * k->positions) / 4 * 4;
+        k->channels = (int32_t)ckci_min(most, ckci_ceil_div(p->c, 4) * 4);
+    }
+    const int64_t parts = k->channels ? ckci_ceil_div(p->c, k->channels) : 1;
+    k->by_c = ckci_make_divisor(k->channels ? k->channels : p->c);
+    k->by_parts = ckci_make_divisor(parts);
+    k->by_items = ckci_make_divisor(items);
     k->by_runs = ckci_make_divisor(runs);
     k->by_y = ckci_make_divisor(p->input[1]);
-    k->by_z = ckci_make_divisor(p->input[0]);
     k->vec = back && t->stride[5] == 1 && ckci_aligned_planes(t, p->input[2], CKCI_COL2IM_POSITIONS) &&
              t->stride[3] % CKCI_COL2IM_POSITIONS == 0 && t->stride[4] % CKCI_COL2IM_POSITIONS == 0;
-    k->count = (int32_t)(back ? p->n * p->input[0] * p->input[1] * runs * p->c
+    k->count = (int32_t)(back ? p->n * items * p->c
                               : ckci_ceil_div(positions, CKCI_IM2COL_POSITIONS) * (row / piece));
-    l->grid = ckci_ceil_div(k->count, 256);
+    l->grid = k->channels ? p->n * parts : ckci_ceil_div(k->count, 256);
 }
 
 /* The layer of one tap, and the launch. */

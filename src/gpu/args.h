@@ -171,6 +171,7 @@ typedef struct ckci_gpu_target {
     int32_t residual;             /* CKCI_RESIDUAL_ */
     int32_t gate;                 /* d[residual - 1].how, where an instruction finds it (H200: 8 %) */
     int32_t across;               /* CKCI_ACROSS_, or 0 */
+    int32_t bounds;               /* 0: low and high are infinite, 1: high is, 2: neither may be */
     float alpha, beta, low, high; /* of the closed form */
     float gate_low, gate_high;    /* NaN: no gate */
     double alpha_d, beta_d, low_d, high_d, gate_low_d, gate_high_d; /* of f64: GPUs convert slowly */
@@ -196,7 +197,7 @@ typedef struct ckci_gpu_near {
     ckci_divisor by_regions_z, by_planes;
     ckci_divisor by_taps, by_filter_x;
     int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
-    int32_t residual;  /* fwd, bwd_data: o.residual, where that lies in LDS behind the pixels, else 0 */
+    int32_t residual;  /* fwd, bwd_data: o.residual, which lies in LDS behind the pixels, or ANY */
 } ckci_gpu_near;
 
 /* Tiles on AMD: which of them a block takes (ckci_k_in_order), where several dies take blocks in turns; the
@@ -386,9 +387,10 @@ typedef struct ckci_gpu_tma {
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
     int32_t steps;                /* of all parts, or phases, of a tile */
-    int32_t images;               /* products, whose tiles follow each other */
+    int32_t images;               /* products, whose tiles follow each other, row by row */
+    int32_t full, across;         /* tiles of rows' first `across` columns; behind them, the last one's */
     int32_t trim;                 /* conv's */
-    ckci_divisor by_tiles, by_parts;
+    ckci_divisor by_tiles, by_parts, by_across;
     int32_t rows;         /* of a tile */
     int32_t stages;       /* steps that LDS holds */
     int32_t turns, skip;  /* 1: groups take tiles in turns; stages that a tile leaves behind, modulo all */
@@ -717,8 +719,8 @@ typedef struct ckci_gpu_sample {
     ckci_divisor by_stride[5]; /* spread */
 } ckci_gpu_sample;
 
-/* Neighbouring positions that a thread of im2col and of col2im has. */
-enum { CKCI_IM2COL_POSITIONS = 4, CKCI_COL2IM_POSITIONS = 8 };
+/* Neighbouring positions that a thread of im2col and of col2im has; bytes of col2im's rows in LDS. */
+enum { CKCI_IM2COL_POSITIONS = 4, CKCI_COL2IM_POSITIONS = 8, CKCI_COL2IM_LDS = 32768 };
 
 /* Rows of channels and taps, one for each position of out: [n][z][y][x][row]. What is called [3] goes by axes
    z, y, x, what is called [4] by the axes of a row, c, z, y, x, of which the innermost comes first. */
@@ -738,8 +740,11 @@ typedef struct ckci_gpu_im2col {
     uint32_t step[4];  /* numbers of in from one place to the next */
     int32_t apart[4];  /* places from one tap to the next */
     ckci_divisor by_len[3], by_pieces, by_out[3]; /* inner axes of a row, pieces of 16 bytes, out */
-    /* col2im: channels, runs of positions, y, z, strides */
-    ckci_divisor by_c, by_runs, by_y, by_z, by_stride[3];
+    /* col2im */
+    int32_t channels;  /* of a block, which has an image's rows of them in LDS; 0: rows lie as they were */
+    int32_t positions; /* of out, of an image */
+    /* channels (of a block), blocks of an image, runs of an image, of a row, y, strides */
+    ckci_divisor by_c, by_parts, by_items, by_runs, by_y, by_stride[3];
 } ckci_gpu_im2col;
 
 /* The matrix unit of a GPU: CKCI_UNIT_... */

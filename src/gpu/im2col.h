@@ -10,7 +10,7 @@
 #include "gpu/patches.h"
 
 /* What a piece of 16 bytes takes of im2col, 200 instructions, and a tap of eight positions of col2im, 180, in
-   multiply-adds: 1.4 an instruction, as sample's take on an H200 (these were not timed). */
+   multiply-adds: 1.4 an instruction, as sample's take on an H200 (these were not fitted). */
 #define CKCI_IM2COL_STEPS 280.
 #define CKCI_COL2IM_STEPS 250.
 
@@ -22,7 +22,8 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], const i
     const ckci_tensor *t = &p->t[CKCI_IN];
     const int64_t piece = 16 / (int64_t)ckci_size(t->dtype),
                   positions = p->n * p->output[0] * p->output[1] * p->output[2],
-                  runs = ckci_ceil_div(p->input[2], CKCI_COL2IM_POSITIONS);
+                  runs = ckci_ceil_div(p->input[2], CKCI_COL2IM_POSITIONS),
+                  items = p->input[0] * p->input[1] * runs;
     ckci_gpu_im2col *k = &l->a.im2col;
     ckci_set_kernel(l, back ? CKCI_KERNEL_col2im : CKCI_KERNEL_im2col);
     memset(k, 0, sizeof *k);
@@ -54,15 +55,22 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], const i
         }
     }
     k->by_pieces = ckci_make_divisor(row / piece);
-    k->by_c = ckci_make_divisor(p->c);
+    k->positions = (int32_t)(positions / ckci_max(p->n, 1));
+    if (back && order[3] == 0) { /* channels are a row's outermost axis; those of a block begin at 16 bytes */
+        const int64_t most = CKCI_COL2IM_LDS / (4 * step[0] * k->positions) / 4 * 4;
+        k->channels = (int32_t)ckci_min(most, ckci_ceil_div(p->c, 4) * 4);
+    }
+    const int64_t parts = k->channels ? ckci_ceil_div(p->c, k->channels) : 1;
+    k->by_c = ckci_make_divisor(k->channels ? k->channels : p->c);
+    k->by_parts = ckci_make_divisor(parts);
+    k->by_items = ckci_make_divisor(items);
     k->by_runs = ckci_make_divisor(runs);
     k->by_y = ckci_make_divisor(p->input[1]);
-    k->by_z = ckci_make_divisor(p->input[0]);
     k->vec = back && t->stride[5] == 1 && ckci_aligned_planes(t, p->input[2], CKCI_COL2IM_POSITIONS) &&
              t->stride[3] % CKCI_COL2IM_POSITIONS == 0 && t->stride[4] % CKCI_COL2IM_POSITIONS == 0;
-    k->count = (int32_t)(back ? p->n * p->input[0] * p->input[1] * runs * p->c
+    k->count = (int32_t)(back ? p->n * items * p->c
                               : ckci_ceil_div(positions, CKCI_IM2COL_POSITIONS) * (row / piece));
-    l->grid = ckci_ceil_div(k->count, 256);
+    l->grid = k->channels ? p->n * parts : ckci_ceil_div(k->count, 256);
 }
 
 /* The layer of one tap, and the launch. */

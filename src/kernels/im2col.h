@@ -4,7 +4,8 @@
   taps in the order of the weights, zeros where taps lie on padding. A thread has 16 bytes of the rows of four
   neighbouring positions, neighbouring threads what follows in a row. col2im: the same rows, of f32, are what
   taps have for din; a thread sums eight neighbouring positions of a channel, tap by tap, neighbouring threads
-  neighbouring channels. Rows of a channel's taps share lines: near caches serve what is read of them again.
+  neighbouring channels. A channel's taps share lines, and neighbouring positions rows: a block has an image's
+  rows of some channels in LDS, where one channel's have room there.
 */
 #pragma once
 #include "kernels/store.h"
@@ -12,17 +13,27 @@
 template <bool BACK> struct ckci_k_im2col {
     enum { PLACES = CKCI_IM2COL_POSITIONS, RUN = CKCI_COL2IM_POSITIONS };
     struct lds {
-        int32_t unused;
+        alignas(16) unsigned char rows[BACK ? +CKCI_COL2IM_LDS : 16];
     };
 
-    static CKCI_K_MEMBER void run(const ckci_gpu_im2col &p, lds &)
+    static CKCI_K_MEMBER void run(const ckci_gpu_im2col &p, lds &m)
     {
+        if constexpr (BACK) {
+            if (p.channels) {
+                sum_near(p, m);
+                return;
+            }
+        }
         const int32_t e = (int32_t)blockIdx.x * 256 + (int32_t)threadIdx.x;
         if (e >= p.count) {
             return;
         }
         if constexpr (BACK) {
-            sum(p, e);
+            const int32_t item = ckci_k_divide(e, p.by_c), c = e - item * (int32_t)p.by_c.d,
+                          n = ckci_k_divide(item, p.by_items);
+            const int64_t row = (int64_t)n * p.positions * p.row + c * p.of_row[0];
+            sum(p, ckci_k_global(p.rows) + 4 * row, 4 * (int32_t)p.row, n, item - n * (int32_t)p.by_items.d,
+                c);
         } else if (ckci_k_size(p.t.dtype) == 2) {
             rows<uint16_t>(p, e);
         } else {
@@ -136,14 +147,40 @@ template <bool BACK> struct ckci_k_im2col {
         return outside < 0 ? -1 : o;
     }
 
-    static CKCI_K_MEMBER void sum(const ckci_gpu_im2col &p, int32_t e)
+    /* A block's channels of an image. */
+    static CKCI_K_MEMBER void sum_near(const ckci_gpu_im2col &p, lds &m)
     {
-        const int32_t run = ckci_k_divide(e, p.by_c), c = e - run * (int32_t)p.by_c.d;
-        const int32_t row = ckci_k_divide(run, p.by_runs), x = (run - row * (int32_t)p.by_runs.d) * RUN;
-        const int32_t plane = ckci_k_divide(row, p.by_y), y = row - plane * p.input[1];
-        const int32_t n = ckci_k_divide(plane, p.by_z), z = plane - n * p.input[0];
-        const unsigned char *rows = ckci_k_global(p.rows) + 4 * (int64_t)(c * p.of_row[0]);
-        const int32_t pitch = 4 * (int32_t)p.row;
+        const int32_t n = ckci_k_divide((int32_t)blockIdx.x, p.by_parts);
+        const int32_t first = ((int32_t)blockIdx.x - n * (int32_t)p.by_parts.d) * p.channels;
+        const int32_t left = (int32_t)p.t.len[2] - first, channels = left < p.channels ? left : p.channels;
+        const int32_t pieces = channels * p.of_row[0] / 4, pitch = 4 * p.channels * p.of_row[0];
+        const unsigned char *from =
+            ckci_k_global(p.rows) + 4 * ((int64_t)n * p.positions * p.row + first * p.of_row[0]);
+        /* a wave has a row */
+        CKCI_K_UNROLL(4)
+        for (int32_t r = (int32_t)threadIdx.x / 32; r < p.positions; r += 8) {
+            CKCI_K_UNROLL(4)
+            for (int32_t i = (int32_t)threadIdx.x % 32; i < pieces; i += 32) {
+                *(ckci_k_uint4 *)(m.rows + r * pitch + 16 * i) =
+                    *(const ckci_k_uint4 *)(from + 4 * (r * p.row) + 16 * i);
+            }
+        }
+        __syncthreads();
+        CKCI_K_UNROLL(1)
+        for (int32_t e = (int32_t)threadIdx.x; e < p.channels * (int32_t)p.by_items.d; e += 256) {
+            const int32_t item = ckci_k_divide(e, p.by_c), c = e - item * p.channels;
+            if (c < channels) {
+                sum(p, m.rows + 4 * c * p.of_row[0], pitch, n, item, first + c);
+            }
+        }
+    }
+
+    /* Channel c of run `item` of image n, whose rows begin at `rows`, `pitch` bytes apart. */
+    static CKCI_K_MEMBER void sum(const ckci_gpu_im2col &p, const unsigned char *rows, int32_t pitch,
+                                  int32_t n, int32_t item, int32_t c)
+    {
+        const int32_t row = ckci_k_divide(item, p.by_runs), x = (item - row * (int32_t)p.by_runs.d) * RUN;
+        const int32_t z = ckci_k_divide(row, p.by_y), y = row - z * p.input[1];
         alignas(16) float d[RUN];
         CKCI_K_UNROLL(8)
         for (int i = 0; i < RUN; i++) {
@@ -155,8 +192,8 @@ template <bool BACK> struct ckci_k_im2col {
             CKCI_K_UNROLL(1)
             for (int32_t ty = 0; ty < p.filter[1] && oz >= 0; ty++) {
                 const int32_t oy = meets(p, 1, y, ty);
-                const int64_t line = ((int64_t)(n * p.output[0] + oz) * p.output[1] + oy) * p.output[2];
-                const unsigned char *from = rows + 4 * (line * p.row + tz * p.of_row[1] + ty * p.of_row[2]);
+                const int64_t line = (oz * p.output[1] + oy) * p.output[2];
+                const unsigned char *from = rows + line * pitch + 4 * (tz * p.of_row[1] + ty * p.of_row[2]);
                 CKCI_K_UNROLL(1)
                 for (int32_t tx = 0; tx < p.filter[2] && oy >= 0; tx++) {
                     float more[RUN];
