@@ -15511,6 +15511,7 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
     o->gate_high_d = clamp ? op->beta : no_number;
     o->low_d = after || gradient || !(relu || clamp) ? -none : o->gate_low_d;
     o->high_d = clamp && !gradient ? op->beta : none;
+    o->bounds = o->high_d <= 1e308 ? 2 : o->low_d >= -1e308;
     o->alpha = (float)o->alpha_d;
     o->beta = (float)o->beta_d;
     o->low = (float)o->low_d;
@@ -20208,8 +20209,8 @@ CKCI_FN int ckci_near_shape(const ckci_conv *c, const ckconv_device *device, ckc
     int64_t behind = weight ? (int64_t)q->tiles * 16 * CKCI_NEAR_PITCH
                      : nvidia && ckci_near_deep(c)
                          ? ((int64_t)16 << q->log_sides) * (c->filter[1] * c->filter[2] * c->k * 2 + 20)
-                     : q->residual ? images * rows * columns * CKCI_NEAR_PITCH
-                                   : 0;
+                     : q->residual > 0 ? images * rows * columns * CKCI_NEAR_PITCH
+                                       : 0;
     return q->bytes + behind <= bytes - 128;
 }
 
@@ -20433,9 +20434,9 @@ CKCI_FN ckconv_status ckci_near_gather(const ckci_conv *p, const ckconv_device *
     k->o_vec = ckci_aligned_columns(&k->o.t, k->columns);
     ckconv_dtype type = k->o.t.dtype;
     k->as.region.whole = k->o_vec && type == m->type;
-    k->as.region.residual = 0;
+    k->as.region.residual = CKCI_RESIDUAL_ANY;
     if (k->as.region.whole && device->kind == CKCONV_DEVICE_NVIDIA && !ckci_near_deep(c)) {
-        k->as.region.residual = (int32_t)ckci_max(k->o.residual, 0);
+        k->as.region.residual = k->o.residual;
     }
     CKCI_TRY(ckci_near_walk(c, device, 0, k, cost, err));
     static const int32_t kernels[3][2] = {{CKCI_KERNEL_matrix_near_16, CKCI_KERNEL_matrix_near_32},

@@ -2109,12 +2109,12 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, 
 template <int N, class R> CKCI_K_FN void ckci_k_limit_line(const ckci_gpu_target &o, R (&x)[N])
 {
     if constexpr (sizeof(R) == 4) {
-        const ckci_k_closed<R> f(o);
-        if (ckci_k_bits(f.high) == 0x7f800000u) {
-            if (ckci_k_bits(f.low) != 0xff800000u) {
+        if (o.bounds < 2) {
+            if (o.bounds) {
+                const float low = ckci_k_closed<R>(o).low;
                 CKCI_K_UNROLL(32)
                 for (int i = 0; i < N; i++) {
-                    x[i] = ckci_k_at_least(x[i], f.low);
+                    x[i] = ckci_k_at_least(x[i], low);
                 }
             }
             return;
@@ -2122,6 +2122,53 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit_line(const ckci_gpu_target
     }
     ckci_k_limit(o, x);
 }
+
+/* Two halves no less than those of `bound`, or (MOST) no more; NaN stays NaN. */
+template <bool MOST> CKCI_K_FN uint32_t ckci_k_limit_halves(bool bf16, uint32_t two, uint32_t bound)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if (MOST && bf16) {
+        asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(two) : "r"(two), "r"(bound));
+    } else if (MOST) {
+        asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(two) : "r"(two), "r"(bound));
+    } else if (bf16) {
+        asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(two) : "r"(two), "r"(bound));
+    } else {
+        asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(two) : "r"(two), "r"(bound));
+    }
+    return two;
+#else
+    float x[2], limit[2];
+    ckci_k_widen_line(bf16, &two, x);
+    ckci_k_widen_line(bf16, &bound, limit);
+    for (int i = 0; i < 2; i++) {
+        x[i] = (MOST ? x[i] > limit[i] : x[i] < limit[i]) ? limit[i] : x[i];
+    }
+    return ckci_k_two_halves(bf16, x[0], x[1]);
+#endif
+}
+
+/* The limits of the closed form, of numbers that are rounded to halves already, two in an instruction:
+   rounding keeps their order, so that the results are those of limits before it. */
+struct ckci_k_half_bounds {
+    uint32_t low, high;
+    int32_t bounds;
+    bool bf16;
+
+    CKCI_K_MEMBER ckci_k_half_bounds(const ckci_gpu_target &o)
+    {
+        bounds = o.bounds;
+        bf16 = CKCI_K_BF16(o.t.dtype != CKCONV_F16);
+        low = ckci_k_two(o.t.dtype, ckci_k_bits(o.low), ckci_k_bits(o.low));
+        high = ckci_k_two(o.t.dtype, ckci_k_bits(o.high), ckci_k_bits(o.high));
+    }
+
+    CKCI_K_MEMBER uint32_t limit(uint32_t two) const
+    {
+        two = bounds > 0 ? ckci_k_limit_halves<false>(bf16, two, low) : two;
+        return bounds > 1 ? ckci_k_limit_halves<true>(bf16, two, high) : two;
+    }
+};
 
 /* What D tensors of one number a channel add to `count` sums from `channel` on, of which the first `good`
    exist, to LDS, and, if `factor` is not NULL, what they multiply them with: the THREADS threads of a
@@ -5476,6 +5523,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
         const float alpha = o.alpha;
         const bool rows = rows_add(o);
+        const ckci_k_half_bounds bounds(o);
         float more[2] = {0, 0}, scale[2] = {alpha, alpha};
         if (FORM && !rows) {
             more[0] = shift[0];
@@ -5509,10 +5557,10 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                         bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16)};
                     ckci_k_add_numbers(o, FORM == 3 ? how : CKCI_EXTRA_ADD, d, x);
                 }
-                if constexpr (FORM) {
-                    ckci_k_limit(o, x);
-                }
                 two[i] = ckci_k_two(dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
+                if constexpr (FORM) {
+                    two[i] = bounds.limit(two[i]);
+                }
             }
             ckci_k_put_blocks(to + spot_of(planes, j), two, !planes);
         }
@@ -8510,7 +8558,7 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
             const rows dout = {r.z, r.y, r.x, r.y + r.rows, r.x + r.columns, q.rows, q.columns, line};
             image(p.a.p, p.a, r, dout, q.by_columns, q.images, q.rows * line, channel_dout, inside_dout,
                   to + q.bytes);
-        } else if (q.residual) {
+        } else if (q.residual > 0) {
             /* positions in their order; strips: those of a row of all images, row after row */
             const rows more = {r.z,
                                r.y + row,
@@ -9250,8 +9298,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
 
     static CKCI_K_MEMBER bool linear(const ckci_gpu_conv &p)
     {
-        return p.as.region.whole && ((p.o.residual >= 0 && p.o.residual == p.as.region.residual) ||
-                                     p.o.residual == CKCI_RESIDUAL_FACTORS);
+        return p.as.region.whole && p.o.residual != CKCI_RESIDUAL_ANY && p.o.residual == p.as.region.residual;
     }
 
     template <int FORM>
@@ -9298,19 +9345,20 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             if constexpr (FORM != ANY) {
                 if (good) {
                     if constexpr (FORM == LINEAR) {
+                        const int32_t residual = p.as.region.residual;
                         CKCI_K_UNROLL(8)
-                        for (int j = 0; j < unit::RUN && p.o.residual == CKCI_RESIDUAL_FACTORS; j++) {
+                        for (int j = 0; j < unit::RUN && residual == CKCI_RESIDUAL_FACTORS; j++) {
                             own.v[j] *= m.numbers[1][channel % 64 + j];
                         }
                         ckci_k_linear(p.o, own.v, out.shift);
-                        if (p.as.region.residual) {
+                        if (residual > 0) {
                             const ckci_k_uint2 two = *(
                                 const ckci_k_uint2 *)(more + channel % 64 * CKCI_K_HALF +
                                                       (tile * 16 + unit::position(piece)) * CKCI_NEAR_PITCH);
                             const uint32_t words[2] = {two.x, two.y};
                             ckci_k_add_residual(p.o, own.v, T::TYPE, words, p.o.gate);
                         }
-                        ckci_k_limit_line(p.o, own.v);
+                        ckci_k_limit(p.o, own.v); /* shorter than to ask for bounds, row by row */
                     }
                     store<T>(out.to[piece], own);
                 }
@@ -12807,16 +12855,26 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             store_tiles<T, PLAIN>(p, m, t, row0, channel0, sum);
         } else if (what == NUMBERS) {
             store_tiles<T, NUMBERS>(p, m, t, row0, channel0, sum);
-        } else if (what == RESIDUAL && U::HOLDS == 1) { /* NVIDIA has no registers for it */
+        } else if (what == RESIDUAL && U::HOLDS == 1) {
             store_tiles<T, RESIDUAL>(p, m, t, row0, channel0, sum);
-        } else { /* the code stands once: it takes the first sums, and the others move up */
-            CKCI_K_UNROLL(1)
-            for (int i = 0; i < TILES; i++) {
-                store<T, ANY>(p, m, t, row0 + i * 16, channel0, sum[0]);
-                CKCI_K_UNROLL(4)
-                for (int j = 0; j < (TILES - 1) * 4; j++) {
-                    sum[j / 4][j % 4] = sum[j / 4 + 1][j % 4];
-                }
+        } else if (what == RESIDUAL) { /* NVIDIA has no registers for two tiles */
+            store_in_turns<T, RESIDUAL>(p, m, t, row0, channel0, sum);
+        } else {
+            store_in_turns<T, ANY>(p, m, t, row0, channel0, sum);
+        }
+    }
+
+    /* The code stands once: it takes the first sums, and the others move up. */
+    template <class T, int FORM>
+    static CKCI_K_MEMBER void store_in_turns(const ckci_gpu_stem &p, const lds &m, const ckci_k_stem_item &t,
+                                             int32_t row0, int32_t channel0, all_sums &sum)
+    {
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < TILES; i++) {
+            store<T, FORM>(p, m, t, row0 + i * 16, channel0, sum[0]);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < (TILES - 1) * 4; j++) {
+                sum[j / 4][j % 4] = sum[j / 4 + 1][j % 4];
             }
         }
     }
@@ -12864,7 +12922,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             }
             unsigned char *to = image + CKCI_K_HALF * (y * sy + x * sx);
             uint32_t words[U::CHUNKS][4];
-            if constexpr (FORM == RESIDUAL) {
+            if constexpr (FORM == RESIDUAL && U::HOLDS == 1) {
                 CKCI_K_UNROLL(4)
                 for (int u = 0; u < U::CHUNKS; u++) {
                     if (channel0 + U::chunk_channel(u) < p.k) {
@@ -12886,6 +12944,9 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                 if constexpr (FORM == NUMBERS || FORM == RESIDUAL) {
                     add(p, m, k, x);
                     if constexpr (FORM == RESIDUAL) {
+                        if (U::HOLDS > 1) {
+                            load_residual(p, to + CKCI_K_HALF * k, words[u]);
+                        }
                         ckci_k_add_residual(p.o, x, T::TYPE, words[u], p.o.gate);
                     }
                     ckci_k_limit_line(p.o, x);
@@ -14110,6 +14171,37 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
         return {first ? a.x : b.x, first ? a.y : b.y, first ? a.z : b.z, first ? a.w : b.w};
     }
 
+    /* Numbers of eight columns, which lie from there on in LDS. */
+    static CKCI_K_MEMBER void load_numbers(const unsigned char *from, float (&x)[8])
+    {
+        const ckci_k_uint4 a = ((const ckci_k_uint4 *)from)[0], b = ((const ckci_k_uint4 *)from)[1];
+        const uint32_t bits[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            x[i] = ckci_k_float(bits[i]);
+        }
+    }
+
+    /* The same of two rows, in the form ADDED: their channels' numbers are loaded once. */
+    static CKCI_K_MEMBER void finish_pair(const ckci_gpu_conv &p, const lds &m, float (&v)[2][8],
+                                          int32_t column)
+    {
+        float more[8];
+        if (p.as.point.factors) {
+            load_numbers(m.weights + p.as.point.factors + 4 * column, more);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                v[0][i] *= more[i];
+                v[1][i] *= more[i];
+            }
+        }
+        load_numbers(m.weights + p.as.point.added + 4 * column, more);
+        ckci_k_linear(p.o, v[0], more);
+        ckci_k_linear(p.o, v[1], more);
+        ckci_k_limit_line(p.o, v[0]);
+        ckci_k_limit_line(p.o, v[1]);
+    }
+
     /* Rows of an odd number of lines, two at a time, so that a store fills sectors of 32 bytes: half written
        ones cost as much again, and more where they leave the cache before their other half comes (H200, 32
        to 72 channels at 112 x 112: 102 us, in pairs 54, PyTorch 53). The second row's lines go 1 and 2, 3 to
@@ -14124,12 +14216,12 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
                    last = column + 8 == p.columns;
         unsigned char *to[2];
         ckci_k_uint4 line[2];
+        if constexpr (FORM == CKCI_K_POINT_ADDED) {
+            finish_pair(p, m, v, column);
+        }
         CKCI_K_UNROLL(2)
         for (int l = 0; l < 2; l++) {
             to[l] = p.o.t.p + CKCI_K_HALF * ((row + l) * p.o.t.stride[5] + column);
-            if (some && row + l < p.rows) {
-                finish_line<FORM>(p, m, v[l], to[l], column);
-            }
             line[l] = ckci_k_eight_halves(CKCI_K_BF16(p.o.t.dtype != CKCONV_F16),
                                           ((const ckci_k_uint4 *)v[l])[0], ((const ckci_k_uint4 *)v[l])[1]);
         }

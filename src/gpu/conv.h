@@ -239,6 +239,7 @@ CKCI_FN void ckci_set_form(ckci_gpu_target *o)
     o->gate_high_d = clamp ? op->beta : no_number;
     o->low_d = after || gradient || !(relu || clamp) ? -none : o->gate_low_d;
     o->high_d = clamp && !gradient ? op->beta : none;
+    o->bounds = o->high_d <= 1e308 ? 2 : o->low_d >= -1e308;
     o->alpha = (float)o->alpha_d;
     o->beta = (float)o->beta_d;
     o->low = (float)o->low_d;

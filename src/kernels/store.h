@@ -353,12 +353,12 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit(const ckci_gpu_target &o, 
 template <int N, class R> CKCI_K_FN void ckci_k_limit_line(const ckci_gpu_target &o, R (&x)[N])
 {
     if constexpr (sizeof(R) == 4) {
-        const ckci_k_closed<R> f(o);
-        if (ckci_k_bits(f.high) == 0x7f800000u) {
-            if (ckci_k_bits(f.low) != 0xff800000u) {
+        if (o.bounds < 2) {
+            if (o.bounds) {
+                const float low = ckci_k_closed<R>(o).low;
                 CKCI_K_UNROLL(32)
                 for (int i = 0; i < N; i++) {
-                    x[i] = ckci_k_at_least(x[i], f.low);
+                    x[i] = ckci_k_at_least(x[i], low);
                 }
             }
             return;
@@ -366,6 +366,53 @@ template <int N, class R> CKCI_K_FN void ckci_k_limit_line(const ckci_gpu_target
     }
     ckci_k_limit(o, x);
 }
+
+/* Two halves no less than those of `bound`, or (MOST) no more; NaN stays NaN. */
+template <bool MOST> CKCI_K_FN uint32_t ckci_k_limit_halves(bool bf16, uint32_t two, uint32_t bound)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if (MOST && bf16) {
+        asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(two) : "r"(two), "r"(bound));
+    } else if (MOST) {
+        asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(two) : "r"(two), "r"(bound));
+    } else if (bf16) {
+        asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(two) : "r"(two), "r"(bound));
+    } else {
+        asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(two) : "r"(two), "r"(bound));
+    }
+    return two;
+#else
+    float x[2], limit[2];
+    ckci_k_widen_line(bf16, &two, x);
+    ckci_k_widen_line(bf16, &bound, limit);
+    for (int i = 0; i < 2; i++) {
+        x[i] = (MOST ? x[i] > limit[i] : x[i] < limit[i]) ? limit[i] : x[i];
+    }
+    return ckci_k_two_halves(bf16, x[0], x[1]);
+#endif
+}
+
+/* The limits of the closed form, of numbers that are rounded to halves already, two in an instruction:
+   rounding keeps their order, so that the results are those of limits before it. */
+struct ckci_k_half_bounds {
+    uint32_t low, high;
+    int32_t bounds;
+    bool bf16;
+
+    CKCI_K_MEMBER ckci_k_half_bounds(const ckci_gpu_target &o)
+    {
+        bounds = o.bounds;
+        bf16 = CKCI_K_BF16(o.t.dtype != CKCONV_F16);
+        low = ckci_k_two(o.t.dtype, ckci_k_bits(o.low), ckci_k_bits(o.low));
+        high = ckci_k_two(o.t.dtype, ckci_k_bits(o.high), ckci_k_bits(o.high));
+    }
+
+    CKCI_K_MEMBER uint32_t limit(uint32_t two) const
+    {
+        two = bounds > 0 ? ckci_k_limit_halves<false>(bf16, two, low) : two;
+        return bounds > 1 ? ckci_k_limit_halves<true>(bf16, two, high) : two;
+    }
+};
 
 /* What D tensors of one number a channel add to `count` sums from `channel` on, of which the first `good`
    exist, to LDS, and, if `factor` is not NULL, what they multiply them with: the THREADS threads of a

@@ -395,6 +395,7 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
         const bool bf16 = CKCI_K_BF16(d_type != CKCONV_F16);
         const float alpha = o.alpha;
         const bool rows = rows_add(o);
+        const ckci_k_half_bounds bounds(o);
         float more[2] = {0, 0}, scale[2] = {alpha, alpha};
         if (FORM && !rows) {
             more[0] = shift[0];
@@ -428,10 +429,10 @@ template <int BM, int BN, int ACROSS> struct ckci_k_groups {
                         bf16 ? ckci_k_float(two[i] & 0xffff0000u) : ckci_k_half_float(two[i] >> 16)};
                     ckci_k_add_numbers(o, FORM == 3 ? how : CKCI_EXTRA_ADD, d, x);
                 }
-                if constexpr (FORM) {
-                    ckci_k_limit(o, x);
-                }
                 two[i] = ckci_k_two(dtype, ckci_k_bits(x[0]), ckci_k_bits(x[1]));
+                if constexpr (FORM) {
+                    two[i] = bounds.limit(two[i]);
+                }
             }
             ckci_k_put_blocks(to + spot_of(planes, j), two, !planes);
         }

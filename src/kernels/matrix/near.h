@@ -492,7 +492,7 @@ template <int WEIGHT> struct ckci_k_near_copies<ckci_k_mma, WEIGHT> {
             const rows dout = {r.z, r.y, r.x, r.y + r.rows, r.x + r.columns, q.rows, q.columns, line};
             image(p.a.p, p.a, r, dout, q.by_columns, q.images, q.rows * line, channel_dout, inside_dout,
                   to + q.bytes);
-        } else if (q.residual) {
+        } else if (q.residual > 0) {
             /* positions in their order; strips: those of a row of all images, row after row */
             const rows more = {r.z,
                                r.y + row,

@@ -552,8 +552,7 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
 
     static CKCI_K_MEMBER bool linear(const ckci_gpu_conv &p)
     {
-        return p.as.region.whole && ((p.o.residual >= 0 && p.o.residual == p.as.region.residual) ||
-                                     p.o.residual == CKCI_RESIDUAL_FACTORS);
+        return p.as.region.whole && p.o.residual != CKCI_RESIDUAL_ANY && p.o.residual == p.as.region.residual;
     }
 
     template <int FORM>
@@ -600,19 +599,20 @@ template <class U, int Q, int HOW> struct ckci_k_near_gather {
             if constexpr (FORM != ANY) {
                 if (good) {
                     if constexpr (FORM == LINEAR) {
+                        const int32_t residual = p.as.region.residual;
                         CKCI_K_UNROLL(8)
-                        for (int j = 0; j < unit::RUN && p.o.residual == CKCI_RESIDUAL_FACTORS; j++) {
+                        for (int j = 0; j < unit::RUN && residual == CKCI_RESIDUAL_FACTORS; j++) {
                             own.v[j] *= m.numbers[1][channel % 64 + j];
                         }
                         ckci_k_linear(p.o, own.v, out.shift);
-                        if (p.as.region.residual) {
+                        if (residual > 0) {
                             const ckci_k_uint2 two = *(
                                 const ckci_k_uint2 *)(more + channel % 64 * CKCI_K_HALF +
                                                       (tile * 16 + unit::position(piece)) * CKCI_NEAR_PITCH);
                             const uint32_t words[2] = {two.x, two.y};
                             ckci_k_add_residual(p.o, own.v, T::TYPE, words, p.o.gate);
                         }
-                        ckci_k_limit_line(p.o, own.v);
+                        ckci_k_limit(p.o, own.v); /* shorter than to ask for bounds, row by row */
                     }
                     store<T>(out.to[piece], own);
                 }

@@ -625,6 +625,37 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
         return {first ? a.x : b.x, first ? a.y : b.y, first ? a.z : b.z, first ? a.w : b.w};
     }
 
+    /* Numbers of eight columns, which lie from there on in LDS. */
+    static CKCI_K_MEMBER void load_numbers(const unsigned char *from, float (&x)[8])
+    {
+        const ckci_k_uint4 a = ((const ckci_k_uint4 *)from)[0], b = ((const ckci_k_uint4 *)from)[1];
+        const uint32_t bits[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+        CKCI_K_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            x[i] = ckci_k_float(bits[i]);
+        }
+    }
+
+    /* The same of two rows, in the form ADDED: their channels' numbers are loaded once. */
+    static CKCI_K_MEMBER void finish_pair(const ckci_gpu_conv &p, const lds &m, float (&v)[2][8],
+                                          int32_t column)
+    {
+        float more[8];
+        if (p.as.point.factors) {
+            load_numbers(m.weights + p.as.point.factors + 4 * column, more);
+            CKCI_K_UNROLL(8)
+            for (int i = 0; i < 8; i++) {
+                v[0][i] *= more[i];
+                v[1][i] *= more[i];
+            }
+        }
+        load_numbers(m.weights + p.as.point.added + 4 * column, more);
+        ckci_k_linear(p.o, v[0], more);
+        ckci_k_linear(p.o, v[1], more);
+        ckci_k_limit_line(p.o, v[0]);
+        ckci_k_limit_line(p.o, v[1]);
+    }
+
     /* Rows of an odd number of lines, two at a time, so that a store fills sectors of 32 bytes: half written
        ones cost as much again, and more where they leave the cache before their other half comes (H200, 32
        to 72 channels at 112 x 112: 102 us, in pairs 54, PyTorch 53). The second row's lines go 1 and 2, 3 to
@@ -639,12 +670,12 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
                    last = column + 8 == p.columns;
         unsigned char *to[2];
         ckci_k_uint4 line[2];
+        if constexpr (FORM == CKCI_K_POINT_ADDED) {
+            finish_pair(p, m, v, column);
+        }
         CKCI_K_UNROLL(2)
         for (int l = 0; l < 2; l++) {
             to[l] = p.o.t.p + CKCI_K_HALF * ((row + l) * p.o.t.stride[5] + column);
-            if (some && row + l < p.rows) {
-                finish_line<FORM>(p, m, v[l], to[l], column);
-            }
             line[l] = ckci_k_eight_halves(CKCI_K_BF16(p.o.t.dtype != CKCONV_F16),
                                           ((const ckci_k_uint4 *)v[l])[0], ((const ckci_k_uint4 *)v[l])[1]);
         }

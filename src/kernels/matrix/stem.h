@@ -666,16 +666,26 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             store_tiles<T, PLAIN>(p, m, t, row0, channel0, sum);
         } else if (what == NUMBERS) {
             store_tiles<T, NUMBERS>(p, m, t, row0, channel0, sum);
-        } else if (what == RESIDUAL && U::HOLDS == 1) { /* NVIDIA has no registers for it */
+        } else if (what == RESIDUAL && U::HOLDS == 1) {
             store_tiles<T, RESIDUAL>(p, m, t, row0, channel0, sum);
-        } else { /* the code stands once: it takes the first sums, and the others move up */
-            CKCI_K_UNROLL(1)
-            for (int i = 0; i < TILES; i++) {
-                store<T, ANY>(p, m, t, row0 + i * 16, channel0, sum[0]);
-                CKCI_K_UNROLL(4)
-                for (int j = 0; j < (TILES - 1) * 4; j++) {
-                    sum[j / 4][j % 4] = sum[j / 4 + 1][j % 4];
-                }
+        } else if (what == RESIDUAL) { /* NVIDIA has no registers for two tiles */
+            store_in_turns<T, RESIDUAL>(p, m, t, row0, channel0, sum);
+        } else {
+            store_in_turns<T, ANY>(p, m, t, row0, channel0, sum);
+        }
+    }
+
+    /* The code stands once: it takes the first sums, and the others move up. */
+    template <class T, int FORM>
+    static CKCI_K_MEMBER void store_in_turns(const ckci_gpu_stem &p, const lds &m, const ckci_k_stem_item &t,
+                                             int32_t row0, int32_t channel0, all_sums &sum)
+    {
+        CKCI_K_UNROLL(1)
+        for (int i = 0; i < TILES; i++) {
+            store<T, FORM>(p, m, t, row0 + i * 16, channel0, sum[0]);
+            CKCI_K_UNROLL(4)
+            for (int j = 0; j < (TILES - 1) * 4; j++) {
+                sum[j / 4][j % 4] = sum[j / 4 + 1][j % 4];
             }
         }
     }
@@ -723,7 +733,7 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
             }
             unsigned char *to = image + CKCI_K_HALF * (y * sy + x * sx);
             uint32_t words[U::CHUNKS][4];
-            if constexpr (FORM == RESIDUAL) {
+            if constexpr (FORM == RESIDUAL && U::HOLDS == 1) {
                 CKCI_K_UNROLL(4)
                 for (int u = 0; u < U::CHUNKS; u++) {
                     if (channel0 + U::chunk_channel(u) < p.k) {
@@ -745,6 +755,9 @@ template <class U, int TILES, int BYTES, int BUFFERS> struct ckci_k_stem_fwd {
                 if constexpr (FORM == NUMBERS || FORM == RESIDUAL) {
                     add(p, m, k, x);
                     if constexpr (FORM == RESIDUAL) {
+                        if (U::HOLDS > 1) {
+                            load_residual(p, to + CKCI_K_HALF * k, words[u]);
+                        }
                         ckci_k_add_residual(p.o, x, T::TYPE, words[u], p.o.gate);
                     }
                     ckci_k_limit_line(p.o, x);
