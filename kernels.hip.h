@@ -11687,8 +11687,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* 64 x 64 sums, rounded, to the group's strip. LINEAR: factor * sum + shift, and the residual if there is
-       one, between low and high; `shift`: those lie along the instruction's columns, or its rows. */
+    /* 64 x 64 sums, rounded, to the group's strip. LINEAR: 1: factor * sum + shift, between low and high; 2:
+       with the residual; `shift`: those lie along the instruction's columns, or its rows. */
     template <int LINEAR> CKCI_K_MEMBER void round(const float *d, const float *shift)
     {
         const ckci_gpu_target &o = p.conv.o;
@@ -11700,11 +11700,11 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
         if constexpr (LINEAR) {
             scale(x, shift, along);
-            if (p.residual) {
+            if constexpr (LINEAR == 2) {
                 add_residual(x, turn);
             }
-            ckci_k_limit_line(o, x);
         }
+        const ckci_k_half_bounds bounds(o);
         CKCI_K_UNROLL(4)
         for (int q = 0; q < 4; q++) { /* 16 of the instruction's columns each */
             uint32_t two[4];
@@ -11712,6 +11712,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             for (int i = 0; i < 4; i++) {
                 two[i] =
                     ckci_k_two(o.t.dtype, ckci_k_bits(x[q * 8 + i * 2]), ckci_k_bits(x[q * 8 + i * 2 + 1]));
+                if constexpr (LINEAR) {
+                    two[i] = bounds.limit(two[i]);
+                }
             }
             ckci_k_put_blocks(m.strip[group][filled] + spot_of(q, turn), two, turn);
         }
@@ -11775,9 +11778,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     }
 
     /* The TMA takes positions of one image: a box that begins before a plane is an illegal instruction. */
-    CKCI_K_MEMBER void finish_planes(int32_t row, int32_t image, const columns &b)
+    template <bool ALL> CKCI_K_MEMBER void finish_planes(int32_t row, int32_t image, const columns &b)
     {
-        if (p.box[2].rank > 0) {
+        if (!ALL || p.box[2].rank > 0) {
             image = ckci_k_divide(row, p.by_plane);
             const int32_t past = (image + 1) * p.plane;
             const bool inside = row + CKCI_TMA_BOX <= past || past == p.conv.rows;
@@ -11800,8 +11803,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of a strip. */
-    CKCI_K_MEMBER void finish_box(const pieces &s, int32_t i, int32_t j, const float *d)
+    /* 64 x 64 sums of a group, its i-th rows and j-th columns, to memory by way of a strip. ALL: threads may
+       store them, too, where the TMA does not. */
+    template <bool ALL> CKCI_K_MEMBER void finish_box(const pieces &s, int32_t i, int32_t j, const float *d)
     {
         const ckci_gpu_target &o = p.conv.o;
         const columns b(p, column_of(s, j));
@@ -11812,18 +11816,21 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         by_one([]() { ckci_k_boxes_read<STRIPS - 1>(); });
         filled = STRIPS - 1 - filled;
         ckci_k_meet<128>(1 + group);
+        const float *shift = m.vector + EACH * (group * ADDED + (across() ? row - row_of(s, 0, 0)
+                                                                 : TURNED ? 0
+                                                                          : j * CKCI_TMA_BOX));
         if (WEIGHT || o.form == CKCI_FORM_STORE) {
             round<0>(d, nullptr);
+        } else if (!p.residual) {
+            round<1>(d, shift);
         } else {
-            round<1>(d, m.vector + EACH * (group * ADDED + (across() ? row - row_of(s, 0, 0)
-                                                            : TURNED ? 0
-                                                                     : j * CKCI_TMA_BOX)));
+            round<2>(d, shift);
         }
         ckci_k_proxy_fence();
         ckci_k_meet<128>(1 + group);
-        if (planes() || (across() && p.box[2].rank == 0)) {
-            finish_planes(row, s.image, b);
-        } else if (p.box[2].rank == 0) {
+        if (planes() || (ALL && across() && p.box[2].rank == 0)) {
+            finish_planes<ALL>(row, s.image, b);
+        } else if (ALL && p.box[2].rank == 0) {
             finish_rows_of(row, b);
         } else {
             const ckci_k_corner at = corner_of(s, b, row);
@@ -11834,14 +11841,34 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
+    /* Has this block all sums of a tile, and does the TMA store them? */
+    CKCI_K_MEMBER bool whole(const pieces &s) const
+    {
+        return !PHASED && !s.late && !s.early && p.cluster == 1 && p.box[2].rank > 0;
+    }
+
+    /* Such a tile. The boxes' code stands for each of them, near where the kernel begins, before what fewer
+       tiles need: what is further back than 64 KiB waits for memory where a kernel has run little (H200). */
     CKCI_K_MEMBER void finish(const pieces &s)
     {
-        CKCI_K_UNROLL(4)
-        for (int j = 0; j < SLABS; j++) {
-            CKCI_K_UNROLL(2)
-            for (int i = 0; i < MI; i++) {
-                finish_box(s, i, j, sum[i] + j * 32);
-            }
+        CKCI_K_UNROLL(8)
+        for (int box = 0; box < MI * SLABS; box++) {
+            finish_box<false>(s, box % MI, box / MI, sum[box % MI] + box / MI * 32);
+        }
+    }
+
+    /* Any other, of which this block has the last word. more: added to what is there. */
+    CKCI_K_MEMBER void finish_rest(const pieces &s, bool more)
+    {
+        if (s.early) {
+            add_apart(s);
+        }
+        if constexpr (PHASED) {
+            finish_phase(s);
+        } else if (!TURNED && p.cluster == 1 && p.conv.o.partial) {
+            finish_parts(s, more);
+        } else {
+            finish_in_turns(s);
         }
     }
 
@@ -11888,41 +11915,68 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* The same of a cluster's blocks: each leaves its sums where its stages were, and adds those of all, in
-       their order, for some of the boxes. */
-    CKCI_K_MEMBER void finish_cluster(const pieces &s)
+    /* As finish(), but the code stands once. A cluster's blocks leave their sums where their stages were, and
+       each adds those of all, in their order, for some of the boxes; else it takes the first sums, and the
+       others move up. */
+    CKCI_K_MEMBER void finish_in_turns(const pieces &s)
     {
+        const bool cluster = p.cluster > 1;
         ckci_k_uint4 *own = (ckci_k_uint4 *)m.stages + group * 128 + thread_again();
-        ckci_k_meet<256>(3);
-        CKCI_K_UNROLL(2)
-        for (int i = 0; i < MI; i++) {
-            CKCI_K_UNROLL(32)
-            for (int j = 0; j < NI / 8; j++) {
-                own[(i * (NI / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
-            }
-        }
-        ckci_k_cluster_barrier();
-        CKCI_K_UNROLL(1)
-        for (int32_t box = s.part; box < MI * SLABS; box += p.cluster) {
-            float d[32];
-            CKCI_K_UNROLL(32)
-            for (int j = 0; j < 32; j++) {
-                d[j] = 0;
-            }
-            CKCI_K_UNROLL(1)
-            for (int32_t block = 0; block < p.cluster; block++) {
-                CKCI_K_UNROLL(8)
-                for (int j = 0; j < 8; j++) {
-                    const ckci_k_uint4 v = ckci_k_cluster_load(own + (box * 8 + j) * 256, block);
-                    d[4 * j] += ckci_k_float(v.x);
-                    d[4 * j + 1] += ckci_k_float(v.y);
-                    d[4 * j + 2] += ckci_k_float(v.z);
-                    d[4 * j + 3] += ckci_k_float(v.w);
+        if (cluster) {
+            ckci_k_meet<256>(3);
+            CKCI_K_UNROLL(2)
+            for (int i = 0; i < MI; i++) {
+                CKCI_K_UNROLL(32)
+                for (int j = 0; j < NI / 8; j++) {
+                    own[(i * (NI / 8) + j) * 256] = *(const ckci_k_uint4 *)&sum[i][4 * j];
                 }
             }
-            finish_box(s, box / SLABS, box % SLABS, d);
+            ckci_k_cluster_barrier();
         }
-        ckci_k_cluster_barrier(); /* nobody reads this block's any more */
+        CKCI_K_UNROLL(1)
+        for (int32_t box = cluster ? s.part : 0; box < MI * SLABS; box += p.cluster) {
+            const int32_t i = box % MI, j = box / MI;
+            if (cluster) {
+                add_cluster(own + (i * SLABS + j) * 8 * 256);
+            }
+            finish_box<true>(s, i, j, sum[0]);
+            move_up();
+        }
+        if (cluster) {
+            ckci_k_cluster_barrier(); /* nobody reads this block's any more */
+        }
+    }
+
+    /* The first 32 sums become those of all blocks, of which this one has its own at `own`. */
+    CKCI_K_MEMBER void add_cluster(const ckci_k_uint4 *own)
+    {
+        CKCI_K_UNROLL(32)
+        for (int j = 0; j < 32; j++) {
+            sum[0][j] = 0;
+        }
+        CKCI_K_UNROLL(1)
+        for (int32_t block = 0; block < p.cluster; block++) {
+            CKCI_K_UNROLL(8)
+            for (int j = 0; j < 8; j++) {
+                const ckci_k_uint4 v = ckci_k_cluster_load(own + j * 256, block);
+                sum[0][4 * j] += ckci_k_float(v.x);
+                sum[0][4 * j + 1] += ckci_k_float(v.y);
+                sum[0][4 * j + 2] += ckci_k_float(v.z);
+                sum[0][4 * j + 3] += ckci_k_float(v.w);
+            }
+        }
+    }
+
+    /* Each box's sums become those of the next one. */
+    CKCI_K_MEMBER void move_up()
+    {
+        CKCI_K_UNROLL(8)
+        for (int box = 0; box + 1 < MI * SLABS; box++) {
+            CKCI_K_UNROLL(32)
+            for (int k = 0; k < 32; k++) {
+                sum[box % MI][box / MI * 32 + k] = sum[(box + 1) % MI][(box + 1) / MI * 32 + k];
+            }
+        }
     }
 
     /* Sums of rows of dout to their part; from there, if it is the only one, to dbias. */
@@ -12046,21 +12100,16 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 const int32_t to = chain && s.to - from > chain ? from + chain : s.to;
                 loop<T, KIND == CKCI_K_TMA_BACK && !PARTS, WEIGHT && PARTS>(
                     from, to, s.column, PARTS ? wide(p) : +CKCI_TMA_BOX);
+                const bool own = whole(s);
+                if (own) { /* and no else: compilers would have its code first */
+                    finish(s);
+                }
                 if (s.late) {
                     put_apart();
                     break;
                 }
-                if (s.early) {
-                    add_apart(s);
-                }
-                if constexpr (PHASED) {
-                    finish_phase(s);
-                } else if (p.cluster > 1) {
-                    finish_cluster(s);
-                } else if (!TURNED && p.conv.o.partial) {
-                    finish_parts(s, from > s.from);
-                } else {
-                    finish(s);
+                if (!own) {
+                    finish_rest(s, from > s.from);
                 }
                 if constexpr (WEIGHT) {
                     finish_rows(s, from > s.from, to >= s.to);
@@ -12112,7 +12161,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         } else {
             send_all<1>(p, m, wave / 2 % 2);
         }
-        if (p.cluster > 1) { /* as those that multiply: finish_cluster */
+        if (p.cluster > 1) { /* as those that multiply: finish_in_turns */
             ckci_k_cluster_barrier();
             ckci_k_cluster_barrier();
         }
