@@ -10410,8 +10410,9 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
         } else {
             return false;
         }
-        row = ckci_k_divide(tile, p.conv.by_tiles_n);
-        column = tile - row * p.conv.tiles_n;
+        const bool last = tile >= p.full;
+        row = last ? tile - p.full : ckci_k_divide(tile, p.by_across);
+        column = last ? p.across : tile - row * p.across;
         image = 0;
         if (p.images > 1) {
             image = ckci_k_divide(row, p.by_rows);

@@ -310,6 +310,12 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->trim = k->trim;
     t->by_rows = ckci_make_divisor(k->tiles_m);
     t->tiles = k->tiles_m * k->tiles_n * t->images;
+    /* of several images the last columns, which are few, come last: they fill up a round (of 784 positions a
+       seventh tile has 16) */
+    const int few = t->images > 1 && k->tiles_n > 1 && k->columns % m->tile->columns != 0;
+    t->across = k->tiles_n - few;
+    t->full = t->tiles / k->tiles_n * t->across;
+    t->by_across = ckci_make_divisor(t->across);
     int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1), all = steps;
     t->whole = (int32_t)(m->shares ? ckci_tma_whole(device, t->tiles) : work);
     if (m->phased) { /* tiles follow each other in all phases; none is taken whole */
