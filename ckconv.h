@@ -21497,7 +21497,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             t->box[1].stride[2] = w->stride[1];
         }
     }
-    if (good && !weight && !m->adds && ckci_tma_sums(m)) {
+    if (good && !weight && !m->adds && !m->fold && ckci_tma_sums(m)) {
         k->o.partial = k->o.t.p;
     } else if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
         good = ckci_tma_epilogue(m, weight);
@@ -21570,9 +21570,10 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->trim = k->trim;
     t->by_rows = ckci_make_divisor(k->tiles_m);
     t->tiles = k->tiles_m * k->tiles_n * t->images;
-    /* of several images the last columns, which are few, come last: they fill up a round (of 784 positions a
-       seventh tile has 16) */
-    const int few = t->images > 1 && k->tiles_n > 1 && k->columns % m->tile->columns != 0;
+    /* of several images the last columns, where they are few, come last: they fill up a round (of 784
+       positions a seventh tile has 16) */
+    const int64_t rest = k->columns % m->tile->columns;
+    const int few = t->images > 1 && k->tiles_n > 1 && rest > 0 && 2 * rest <= m->tile->columns;
     t->across = k->tiles_n - few;
     t->full = t->tiles / k->tiles_n * t->across;
     t->by_across = ckci_make_divisor(t->across);
@@ -21959,8 +21960,9 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     int64_t real_k = c->k, real_c = c->c, space, beyond[3];
     CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
     ckci_gpu_box box;
-    /* one tap, both in planes: a product of images (ckci_image_weights) turns neither (H200, 1280 <- 640 at
-       16 x 16: 12 us; with in turned 16) */
+    /* one tap, both in planes: other tiles have a product of images (ckci_image_weights) that turns neither.
+       Here both are turned, lest the planner take this for shorter (H200, 1280 <- 640 at 16 x 16: 12 us; in
+       alone turned 16, modelled 11) */
     if (tile->form == CKCI_TILE_TMA && CKCI_TMA_DOUT(tile->columns) && !p->dbias.dtype &&
         (!ckci_pointwise(c) || p->t[CKCI_IN].stride[2] == 1) && ckci_tma_dout(c, m->type, &box) > 0) {
         m->plane = ckci_dense_plane(&c->t[CKCI_OUT]);
@@ -23471,8 +23473,8 @@ CKCI_FN ckconv_status ckci_list_sample(const ckconv_plan *plan, const ckci_probl
 #define CKCI_COL2IM_STEPS 250.
 
 /* The launch between in (or din) and rows at ws; step, order: as ckci_patch_order has them. */
-CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], const int order[4], int64_t row,
-                              unsigned char *ws, ckci_launch *l)
+CKCI_FN void ckci_make_im2col(const ckci_conv *p, const ckconv_device *device, const int64_t step[4],
+                              const int order[4], int64_t row, unsigned char *ws, ckci_launch *l)
 {
     const int back = p->op == CKCONV_BWD_DATA;
     const ckci_tensor *t = &p->t[CKCI_IN];
@@ -23513,8 +23515,9 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], const i
     k->by_pieces = ckci_make_divisor(row / piece);
     k->positions = (int32_t)(positions / ckci_max(p->n, 1));
     if (back && order[3] == 0) { /* channels are a row's outermost axis; those of a block begin at 16 bytes */
-        const int64_t most = CKCI_COL2IM_LDS / (4 * step[0] * k->positions) / 4 * 4;
-        k->channels = (int32_t)ckci_min(most, ckci_ceil_div(p->c, 4) * 4);
+        const int64_t most = CKCI_COL2IM_LDS / (16 * step[0] * k->positions),
+                      each = ckci_ceil_div(p->n * p->c, 4 * ckci_max((int64_t)ckci_units(device), 1));
+        k->channels = (int32_t)(4 * ckci_min(most, ckci_min(ckci_max(each, 1), ckci_ceil_div(p->c, 4))));
     }
     const int64_t parts = k->channels ? ckci_ceil_div(p->c, k->channels) : 1;
     k->by_c = ckci_make_divisor(k->channels ? k->channels : p->c);
@@ -23573,7 +23576,7 @@ CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *
     if (r->bytes > limit) {
         return ckci_over_limit("rows of channels and taps", r->bytes, err);
     }
-    ckci_make_im2col(p, step, order, row, ws, &r->l);
+    ckci_make_im2col(p, device, step, order, row, ws, &r->l);
     const double count =
         (double)r->l.a.im2col.count *
         (back ? (double)taps * CKCI_COL2IM_STEPS : (double)CKCI_IM2COL_POSITIONS * CKCI_IM2COL_STEPS);

@@ -11941,7 +11941,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 add_cluster(own + (i * SLABS + j) * 8 * 256);
             }
             finish_box<true>(s, i, j, sum[0]);
-            move_up();
+            if (!cluster) {
+                move_up();
+            }
         }
         if (cluster) {
             ckci_k_cluster_barrier(); /* nobody reads this block's any more */
@@ -27739,7 +27741,7 @@ template <class MOVE> struct ckci_k_resident<ckci_k_moves<MOVE>> : ckci_k_reside
   neighbouring positions, neighbouring threads what follows in a row. col2im: the same rows, of f32, are what
   taps have for din; a thread sums eight neighbouring positions of a channel, tap by tap, neighbouring threads
   neighbouring channels. A channel's taps share lines, and neighbouring positions rows: a block has an image's
-  rows of some channels in LDS, where one channel's have room there.
+  rows of some channels in LDS, where those of four have room there and channels are a row's outermost axis.
 */
 template <bool BACK> struct ckci_k_im2col {
     enum { PLACES = CKCI_IM2COL_POSITIONS, RUN = CKCI_COL2IM_POSITIONS };
@@ -27887,7 +27889,7 @@ template <bool BACK> struct ckci_k_im2col {
         const int32_t pieces = channels * p.of_row[0] / 4, pitch = 4 * p.channels * p.of_row[0];
         const unsigned char *from =
             ckci_k_global(p.rows) + 4 * ((int64_t)n * p.positions * p.row + first * p.of_row[0]);
-        /* a wave has a row */
+        /* 32 threads have a row */
         CKCI_K_UNROLL(4)
         for (int32_t r = (int32_t)threadIdx.x / 32; r < p.positions; r += 8) {
             CKCI_K_UNROLL(4)

@@ -1110,6 +1110,9 @@ static void part_planes(void)
         set_layout(&d, NAIVE_IN, CKCONV_NGCHW, &r);
         set_layout(&d, NAIVE_WEI, CKCONV_GKCYX, &r);
         set_layout(&d, NAIVE_OUT, CKCONV_NGCHW, &r);
+        if (op == CKCONV_BWD_WEIGHT && i / 6 % 2 == 1) {
+            d.wei.dtype = CKCONV_F32;
+        }
         if (i / 3 >= count) {
             set_across(&d.in, &d, d.c);
             set_across(&d.out, &d, d.k);

@@ -15,8 +15,8 @@
 #define CKCI_COL2IM_STEPS 250.
 
 /* The launch between in (or din) and rows at ws; step, order: as ckci_patch_order has them. */
-CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], const int order[4], int64_t row,
-                              unsigned char *ws, ckci_launch *l)
+CKCI_FN void ckci_make_im2col(const ckci_conv *p, const ckconv_device *device, const int64_t step[4],
+                              const int order[4], int64_t row, unsigned char *ws, ckci_launch *l)
 {
     const int back = p->op == CKCONV_BWD_DATA;
     const ckci_tensor *t = &p->t[CKCI_IN];
@@ -57,8 +57,9 @@ CKCI_FN void ckci_make_im2col(const ckci_conv *p, const int64_t step[4], const i
     k->by_pieces = ckci_make_divisor(row / piece);
     k->positions = (int32_t)(positions / ckci_max(p->n, 1));
     if (back && order[3] == 0) { /* channels are a row's outermost axis; those of a block begin at 16 bytes */
-        const int64_t most = CKCI_COL2IM_LDS / (4 * step[0] * k->positions) / 4 * 4;
-        k->channels = (int32_t)ckci_min(most, ckci_ceil_div(p->c, 4) * 4);
+        const int64_t most = CKCI_COL2IM_LDS / (16 * step[0] * k->positions),
+                      each = ckci_ceil_div(p->n * p->c, 4 * ckci_max((int64_t)ckci_units(device), 1));
+        k->channels = (int32_t)(4 * ckci_min(most, ckci_min(ckci_max(each, 1), ckci_ceil_div(p->c, 4))));
     }
     const int64_t parts = k->channels ? ckci_ceil_div(p->c, k->channels) : 1;
     k->by_c = ckci_make_divisor(k->channels ? k->channels : p->c);
@@ -117,7 +118,7 @@ CKCI_FN ckconv_status ckci_find_im2col(const ckci_conv *p, const ckconv_device *
     if (r->bytes > limit) {
         return ckci_over_limit("rows of channels and taps", r->bytes, err);
     }
-    ckci_make_im2col(p, step, order, row, ws, &r->l);
+    ckci_make_im2col(p, device, step, order, row, ws, &r->l);
     const double count =
         (double)r->l.a.im2col.count *
         (back ? (double)taps * CKCI_COL2IM_STEPS : (double)CKCI_IM2COL_POSITIONS * CKCI_IM2COL_STEPS);

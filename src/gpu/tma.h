@@ -237,7 +237,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
             t->box[1].stride[2] = w->stride[1];
         }
     }
-    if (good && !weight && !m->adds && ckci_tma_sums(m)) {
+    if (good && !weight && !m->adds && !m->fold && ckci_tma_sums(m)) {
         k->o.partial = k->o.t.p;
     } else if (good && !m->fold && !m->adds && !(weight && k->o.t.dtype == CKCONV_F32)) {
         good = ckci_tma_epilogue(m, weight);
@@ -310,9 +310,10 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->trim = k->trim;
     t->by_rows = ckci_make_divisor(k->tiles_m);
     t->tiles = k->tiles_m * k->tiles_n * t->images;
-    /* of several images the last columns, which are few, come last: they fill up a round (of 784 positions a
-       seventh tile has 16) */
-    const int few = t->images > 1 && k->tiles_n > 1 && k->columns % m->tile->columns != 0;
+    /* of several images the last columns, where they are few, come last: they fill up a round (of 784
+       positions a seventh tile has 16) */
+    const int64_t rest = k->columns % m->tile->columns;
+    const int few = t->images > 1 && k->tiles_n > 1 && rest > 0 && 2 * rest <= m->tile->columns;
     t->across = k->tiles_n - few;
     t->full = t->tiles / k->tiles_n * t->across;
     t->by_across = ckci_make_divisor(t->across);

@@ -5,7 +5,7 @@
   neighbouring positions, neighbouring threads what follows in a row. col2im: the same rows, of f32, are what
   taps have for din; a thread sums eight neighbouring positions of a channel, tap by tap, neighbouring threads
   neighbouring channels. A channel's taps share lines, and neighbouring positions rows: a block has an image's
-  rows of some channels in LDS, where one channel's have room there.
+  rows of some channels in LDS, where those of four have room there and channels are a row's outermost axis.
 */
 #pragma once
 #include "kernels/store.h"
@@ -156,7 +156,7 @@ template <bool BACK> struct ckci_k_im2col {
         const int32_t pieces = channels * p.of_row[0] / 4, pitch = 4 * p.channels * p.of_row[0];
         const unsigned char *from =
             ckci_k_global(p.rows) + 4 * ((int64_t)n * p.positions * p.row + first * p.of_row[0]);
-        /* a wave has a row */
+        /* 32 threads have a row */
         CKCI_K_UNROLL(4)
         for (int32_t r = (int32_t)threadIdx.x / 32; r < p.positions; r += 8) {
             CKCI_K_UNROLL(4)

@@ -936,7 +936,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
                 add_cluster(own + (i * SLABS + j) * 8 * 256);
             }
             finish_box<true>(s, i, j, sum[0]);
-            move_up();
+            if (!cluster) {
+                move_up();
+            }
         }
         if (cluster) {
             ckci_k_cluster_barrier(); /* nobody reads this block's any more */
