@@ -12191,6 +12191,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 };
 #endif
 
+
+/*------------------------------------------------------------------------------------------------------------
+  >>k-matrix-tma-kernel
+  Bodies of the kernels whose tiles are those of >>k-matrix-tma: LDS of the size that the host knows, too, and
+  what a launch has to know of them. They wait themselves for the kernel before, a block has a unit for
+  itself, and code for other GPUs than sm_90a has nothing in them.
+*/
 /* The kernel. Code that is not for sm_90a has none, and says so by the threads that it takes. */
 template <int KIND, int BM, int BN> struct ckci_k_matrix_tma {
 #if defined(CKCI_SIMULATOR)

@@ -120,6 +120,7 @@ TAGS (one for each room of src/kernels/: >>k-depth-walk is src/kernels/depth/wal
 #include "kernels/boxes.h"
 #include "kernels/matrix/tma_send.h"
 #include "kernels/matrix/tma.h"
+#include "kernels/matrix/tma_kernel.h"
 #include "kernels/matrix/stem.h"
 #include "kernels/matrix/stem_weight.h"
 #include "kernels/matrix/pointwise.h"

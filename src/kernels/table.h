@@ -8,7 +8,7 @@
 #include "kernels/matrix/pack.h"
 #include "kernels/matrix/near_weight.h"
 #include "kernels/matrix/by_unit.h"
-#include "kernels/matrix/tma.h"
+#include "kernels/matrix/tma_kernel.h"
 #include "kernels/matrix/gather_reduce.h"
 #include "kernels/matrix/stem_weight.h"
 #include "kernels/matrix/pointwise.h"
