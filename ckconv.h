@@ -3333,7 +3333,7 @@ typedef struct ckci_gpu_near {
     ckci_divisor by_regions_z, by_planes;
     ckci_divisor by_taps, by_filter_x;
     int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
-    int32_t residual;  /* fwd, bwd_data: o.residual, which lies in LDS behind the pixels, or ANY */
+    int32_t residual;  /* o.residual, which, if there is one, lies in LDS behind the pixels; AMD, deep: ANY */
 } ckci_gpu_near;
 
 /* Tiles on AMD: which of them a block takes (ckci_k_in_order), where several dies take blocks in turns; the
@@ -21960,9 +21960,9 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     int64_t real_k = c->k, real_c = c->c, space, beyond[3];
     CKCI_TRY(ckci_matrix_data(m, CKCI_IN, "in", device, limit, ws, err));
     ckci_gpu_box box;
-    /* one tap, both in planes: other tiles have a product of images (ckci_image_weights) that turns neither.
-       Here both are turned, lest the planner take this for shorter (H200, 1280 <- 640 at 16 x 16: 12 us; in
-       alone turned 16, modelled 11) */
+    /* dout as it lies is for layers whose in is turned for its taps, or need not be. One tap, both in planes,
+       is a product of images (ckci_image_weights), which turns neither: to turn in alone is always more bytes
+       and a launch more than that */
     if (tile->form == CKCI_TILE_TMA && CKCI_TMA_DOUT(tile->columns) && !p->dbias.dtype &&
         (!ckci_pointwise(c) || p->t[CKCI_IN].stride[2] == 1) && ckci_tma_dout(c, m->type, &box) > 0) {
         m->plane = ckci_dense_plane(&c->t[CKCI_OUT]);

@@ -197,7 +197,7 @@ typedef struct ckci_gpu_near {
     ckci_divisor by_regions_z, by_planes;
     ckci_divisor by_taps, by_filter_x;
     int32_t log_sides; /* deep: waves for the 16s of a slice's channels: 1, 2, 4 */
-    int32_t residual;  /* fwd, bwd_data: o.residual, which lies in LDS behind the pixels, or ANY */
+    int32_t residual;  /* o.residual, which, if there is one, lies in LDS behind the pixels; AMD, deep: ANY */
 } ckci_gpu_near;
 
 /* Tiles on AMD: which of them a block takes (ckci_k_in_order), where several dies take blocks in turns; the

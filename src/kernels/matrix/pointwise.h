@@ -625,7 +625,8 @@ template <class U, int STEPS> struct ckci_k_pointwise : ckci_k_point_weights<U::
         return {first ? a.x : b.x, first ? a.y : b.y, first ? a.z : b.z, first ? a.w : b.w};
     }
 
-    /* Numbers of eight columns, which lie from there on in LDS. */
+    /* Numbers of eight columns, which lie from there on in LDS: two loads. (ckci_k_take_line makes eight of
+       them on NVIDIA, where compilers do not know that they are aligned.) */
     static CKCI_K_MEMBER void load_numbers(const unsigned char *from, float (&x)[8])
     {
         const ckci_k_uint4 a = ((const ckci_k_uint4 *)from)[0], b = ((const ckci_k_uint4 *)from)[1];
