@@ -964,6 +964,8 @@ CKCONV_API void ckconv_timer_destroy(const ckconv_device *device, ckconv_timer *
 #undef CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
 #pragma push_macro("CU_TENSOR_MAP_INTERLEAVE_NONE")
 #undef CU_TENSOR_MAP_INTERLEAVE_NONE
+#pragma push_macro("CU_TENSOR_MAP_L2_PROMOTION_L2_128B")
+#undef CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 #pragma push_macro("CU_TENSOR_MAP_L2_PROMOTION_L2_256B")
 #undef CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 #pragma push_macro("CU_TENSOR_MAP_SWIZZLE_128B")
@@ -3522,6 +3524,8 @@ typedef struct ckci_gpu_tma {
     int32_t tiles, workers;       /* tiles of one part; blocks that take those of all parts in turns */
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
+    int32_t multicast;            /* 1: two blocks have two tiles of the same columns, whose boxes each sends
+                                     some of to both; tiles, workers are pairs of them, rows, too */
     int32_t steps;                /* of all parts, or phases, of a tile */
     int32_t images;               /* products, whose tiles follow each other, row by row */
     int32_t full, across;         /* tiles of rows' first `across` columns; behind them, the last one's */
@@ -18572,6 +18576,7 @@ typedef struct ckci_matrix {
     int32_t cluster;   /* TMA: blocks that have parts of a tile and add their sums, 0: none */
     int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
     int32_t turns;     /* TMA: a block's groups take tiles of half the rows in turns */
+    int32_t multicast; /* TMA: pairs of blocks send columns' boxes to both */
     int32_t both;      /* TMA: both operands lie across the reduction */
     int32_t phased;    /* TMA: bwd_data with strides (ckci_phased) */
     unsigned char *slots;
@@ -19251,11 +19256,29 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, const ckci_gpu_conv *k)
                                ckci_ceil_div(k->red, wide) * wide);
 }
 
-/* Nanoseconds that the TMA takes for a row of a box (H200): of a tensor of rows, whatever its width; for 128
-   bytes of a pixel, where a space has one or two axes, and where it has three. */
-#define CKCI_TMA_ROW_NS 1.27
+/* Nanoseconds that the TMA takes for 128 bytes of a pixel (H200), where a space has one or two axes, and
+   where it has three; for a row of a tensor, whatever its width. */
 #define CKCI_TMA_PIXEL_NS 1.7
 #define CKCI_TMA_VOXEL_NS 2
+#define CKCI_TMA_ROW_NS 1.27
+
+/* Do rows of t begin at lines of 128 bytes, 0; at sectors of 32, 1; or within those, 2? */
+CKCI_FN int ckci_row_begins(const ckci_tensor *t)
+{
+    int64_t any = 0;
+    for (int i = 0; i < 6; i++) {
+        any |= t->len[i] > 1 && t->stride[i] != 1 ? t->stride[i] : 0;
+    }
+    return any % 64 == 0 ? 0 : any % 16 == 0 ? 1 : 2;
+}
+
+/* The same of a row of t, of 1x1 layers (H200, 132 units that read from L2): those that do not begin with a
+   line are in two of them, those that begin within a sector in a fifth one. */
+CKCI_FN double ckci_tma_row_ns(const ckci_conv *c, const ckci_tensor *t)
+{
+    static const double ns[3] = {CKCI_TMA_ROW_NS, 1.4, 2.1};
+    return ns[ckci_pointwise(c) ? ckci_row_begins(t) : 0];
+}
 
 /* Nanoseconds that threads take to copy a step of columns' operand, where the TMA does not: of 64 columns
    they wait for memory, more are instructions, those of 256 in each other's way (H200, 56 entries of two
@@ -19267,22 +19290,70 @@ CKCI_FN double ckci_tma_copy(const ckci_matrix *m)
     return !m->copied ? 0 : each > 700 ? each : 700;
 }
 
-/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction: as long as its products, or its
-   rows, or copies. */
-CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
+/* Nanoseconds that the TMA takes to bring 64 places of the reduction of so many of a tile's rows, and of its
+   columns, of which each of a pair of blocks brings half. bwd_weight: where rows are no lines; else its
+   products hide them. */
+CKCI_FN double ckci_tma_brings(const ckci_matrix *m, int64_t tile_rows, int multicast)
 {
-    const ckci_gpu_tile *t = m->tile;
     const ckci_conv *c = &m->conv;
     const ckci_gpu_conv *k = &m->l.a.conv;
-    const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
-    const double part = (double)ckci_tma_wide(k) / 64, /* of 128 bytes */
-        pixel = (c->input[0] > 1 ? CKCI_TMA_VOXEL_NS : CKCI_TMA_PIXEL_NS) * part,
-                 row = !ckci_pointwise(c) && pixel > CKCI_TMA_ROW_NS ? pixel : CKCI_TMA_ROW_NS;
-    const double rows = (double)ckci_min(t->rows, k->rows) * row,
-                 columns = (double)ckci_min(t->columns, k->columns) * CKCI_TMA_ROW_NS,
-                 brings = c->op == CKCONV_BWD_WEIGHT ? 0 : (rows + columns) / part;
-    const double most = products > brings ? products : brings, copies = ckci_tma_copy(m);
+    const int weight = c->op == CKCONV_BWD_WEIGHT, back = c->op == CKCONV_BWD_DATA;
+    const double part = weight ? 1 : (double)ckci_tma_wide(k) / 64, /* of 128 bytes */
+        pixel = (c->input[0] > 1 ? CKCI_TMA_VOXEL_NS : CKCI_TMA_PIXEL_NS) * part;
+    double row = ckci_tma_row_ns(c, &c->t[weight || back ? CKCI_OUT : CKCI_IN]);
+    const double column = ckci_tma_row_ns(c, &c->t[weight ? CKCI_IN : CKCI_WEI]);
+    if (weight && row + column < 3) {
+        return 0;
+    }
+    row = !weight && !ckci_pointwise(c) && pixel > row ? pixel : row;
+    return ((double)ckci_min(tile_rows, k->rows) * row +
+            (double)ckci_min(m->tile->columns, k->columns) * column / (multicast ? 2 : 1)) /
+           part;
+}
+
+/* Nanoseconds that so many of a tile's rows take for 64 places of the reduction: as long as its products,
+   `slow` times what those of whole tiles take, or its rows, or copies. */
+CKCI_FN double ckci_tma_step_of(const ckconv_device *device, const ckci_matrix *m, int64_t rows, double slow)
+{
+    const ckci_gpu_tile *t = m->tile;
+    const double products = (double)rows * t->columns * .022 * t->slow[!ckci_pointwise(&m->conv)] * slow,
+                 brings = ckci_tma_brings(m, rows, m->multicast), copies = ckci_tma_copy(m),
+                 most = products > brings ? products : brings;
     return (most > copies ? most : copies) * ckci_device_rates(device, m->type).matrix;
+}
+
+CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
+{
+    return ckci_tma_step_of(device, m, m->tile->rows, 1);
+}
+
+/* Blocks, or pairs of them, that run at a time; and what they take of so many tiles, which may be parts of
+   them, too. */
+CKCI_FN int64_t ckci_tma_units(const ckconv_device *device, const ckci_matrix *m)
+{
+    return ckci_max(device->compute_units >> m->multicast, 1);
+}
+
+CKCI_FN int64_t ckci_tma_pieces(const ckci_matrix *m, int64_t tiles)
+{
+    const int64_t rows = m->l.a.conv.tiles_m;
+    return m->multicast ? tiles / rows * ((rows + 1) / 2) : tiles;
+}
+
+/* Do pairs of blocks have tiles of neighbouring rows, and each sends half of columns' boxes to both? Where
+   steps wait for boxes without that, and all tiles have the same. The blocks of a pair wait for each other,
+   too: boxes of pixels, and rows that are lines, or nearly, take 2 to 5 % longer (H200, 50 layers). */
+CKCI_FN int ckci_tma_pairs(const ckconv_device *device, const ckci_matrix *m)
+{
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    const ckci_gpu_tile *t = m->tile;
+    const ckci_conv *c = &m->conv;
+    const ckci_tensor *rows = &c->t[c->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT],
+                      *columns = &c->t[c->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI];
+    const double products = (double)t->rows * t->columns * .022 * t->slow[0];
+    return t->form == CKCI_TILE_TMA && device->compute_units > 1 && t->columns > CKCI_TMA_BOX &&
+           k->columns > CKCI_TMA_BOX && k->tiles_m > 1 && ckci_pointwise(c) && !m->phased && !m->copied &&
+           ckci_row_begins(rows) + ckci_row_begins(columns) > 1 && ckci_tma_brings(m, t->rows, 0) > products;
 }
 
 /* Do threads store planes of a 1x1 layer, four positions at a time? A lane has 8 bytes where the TMA stores
@@ -19293,30 +19364,17 @@ CKCI_FN int ckci_tma_by_fours(const ckci_matrix *m)
     return m->plane % 8 == 4 && ckci_pointwise(&m->conv);
 }
 
-/* How much longer stores of 1x1 layers take whose rows are an odd number of 16 bytes: every other row begins
-   and ends with half a sector of 32 bytes, which two stores write. Rows inside one box are written together.
-   (H200: 72, 120, 168, 216 columns.) */
-CKCI_FN double ckci_tma_halves(const ckci_matrix *m)
-{
-    const ckci_tensor *o = &m->conv.t[ckci_written(m->conv.op)];
-    return m->conv.op != CKCONV_BWD_WEIGHT && ckci_pointwise(&m->conv) && o->stride[2] == 1 &&
-                   o->stride[5] % 16 == 8 && m->l.a.conv.columns > CKCI_TMA_BOX
-               ? 2
-               : 1;
-}
-
 /* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
    stores what it has. */
 CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const int weight = m->conv.op == CKCONV_BWD_WEIGHT;
-    const double units = (double)ckci_max(device->compute_units, 1), share = (double)blocks / units;
+    const double share = (double)ckci_tma_pieces(m, blocks) / (double)ckci_tma_units(device, m);
     const double size = (double)m->tile->rows * m->tile->columns, rounds = share > 16 ? share : ceil(share);
     const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
     double once = size * rates.bytes; /* parts are f32 */
     once *= ckci_tma_by_fours(m) ? .18 : m->copied ? .11 : weight && blocks > tiles ? .09 : .06;
-    once *= share > 1 ? ckci_tma_halves(m) : 1;   /* in one round nobody waits for others' writes */
     if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
@@ -19332,10 +19390,9 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
-    const double by = (m->copied ? .27 : ckci_tma_by_fours(m) ? .24 : .09) * ckci_tma_halves(m);
+    const double by = m->copied ? .27 : ckci_tma_by_fours(m) ? .24 : .09;
     const double store = (double)m->tile->rows / 2 * m->tile->columns * by * rates.bytes;
-    const double step = ckci_tma_step(device, m) / 2 * 1.15, copies = ckci_tma_copy(m) * rates.matrix;
-    const double products = red / 64 * (step > copies ? step : copies);
+    const double products = red / 64 * ckci_tma_step_of(device, m, m->tile->rows / 2, 1.15);
     const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
     if (m->tile->rows < 256 || m->tile->columns < 128 || share <= 1) { /* 1: a group would have none */
         return 1e300;
@@ -19371,9 +19428,8 @@ CKCI_FN int ckci_matrix_cached(const ckci_matrix *m)
 
 /* Tiles that blocks of the TMA take whole, where they share the steps of others: of those there are between
    one and two rounds, so that few have sums from more than two blocks. */
-CKCI_FN int64_t ckci_tma_whole(const ckconv_device *device, int64_t tiles)
+CKCI_FN int64_t ckci_tma_whole(int64_t units, int64_t tiles)
 {
-    const int64_t units = ckci_max(device->compute_units, 1);
     return ckci_max(tiles / units - 1, 0) * units;
 }
 
@@ -19382,7 +19438,8 @@ CKCI_FN int64_t ckci_tma_whole(const ckconv_device *device, int64_t tiles)
 CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                     int64_t steps)
 {
-    const int64_t units = ckci_max(device->compute_units, 1), whole = ckci_tma_whole(device, tiles);
+    tiles = ckci_tma_pieces(m, tiles);
+    const int64_t units = ckci_tma_units(device, m), whole = ckci_tma_whole(units, tiles);
     const int64_t all = (tiles - whole) * steps, share = ckci_max(ckci_ceil_div(all, units), 1);
     const int64_t others = share < steps ? ckci_ceil_div(steps, share) : 1; /* that have a part of a tile */
     const double size = (double)m->tile->rows * m->tile->columns;
@@ -19557,6 +19614,11 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         slow *= 1.4;
     }
     slow *= amd ? 1 : 8 / (double)ckci_matrix_chunk(m->type);
+    const ckci_tensor *read = &m->conv.t[op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
+    if (ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && m->conv.g == 1 && read->stride[2] == 1 &&
+        (ckci_pointwise(&m->conv) || m->l.a.conv.phases > 1)) {
+        slow *= 1 + .1 * ckci_row_begins(read); /* loads are of sectors (H200, 1512 and 1520 channels) */
+    }
     double area = side * size, share = (double)blocks / (side * units);
     double rounds = share > (amd ? 6 : 16) ? share : ceil(share),
            once = 1700 * rates.round + area * .125 * rates.bytes;
@@ -19661,7 +19723,10 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
 /* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
    own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is
    moved, since it passes through LDS alone and few blocks read it (H100, 389 layers and passes: 3 % slower
-   at most). red: places of the reduction. *cost: without parts, then as it is done. */
+   at most), and that launch waits for the last of all parts, in the measure of the TMA's tiles (H200, fully
+   connected layers beside clusters that add their sums: 2 us). red: places of the reduction. *cost: without
+   parts, then as it is done. */
+#define CKCI_PARTS_WAIT 2500
 CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, double red, int64_t limit,
                                unsigned char *ws, double *cost)
 {
@@ -19679,7 +19744,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         *cost = turns ? time : *cost;
     }
     /* a residual's boxes come in the order of a whole tile's */
-    if (tma && ckci_tma_epilogue(m, 0) && k->o.residual <= 0) {
+    if (tma && !m->multicast && ckci_tma_epilogue(m, 0) && k->o.residual <= 0) {
         ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
     }
     if (tma && k->o.t.dtype != CKCONV_F32 &&
@@ -19697,7 +19762,8 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     for (int64_t split = 2; split <= 32 && steps / (double)split >= 4; split += 1 + split / 8) {
         int64_t bytes = split * numbers * 4;
         double time = ckci_matrix_cost(device, m, tiles * split, red / (double)split) +
-                      ckci_move_cost(device, (nvidia ? 3 : 1) * (double)bytes);
+                      ckci_move_cost(device, (nvidia ? 3 : 1) * (double)bytes) +
+                      (tma ? ckci_cost_launch(device, CKCI_PARTS_WAIT) : 0);
         if (ckci_saturating_add(before, ckci_ceil_div(bytes, 256) * 256) <= limit && time < *cost) {
             *cost = time;
             best = split;
@@ -19892,6 +19958,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
         places *= ckci_trim(k, tile->rows,
                             (double)m->l.grid / ((double)ckci_matrix_side(device, m) * ckci_units(device)));
     }
+    m->multicast = ckci_tma_pairs(device, m);
     if (m->phased) {
         CKCI_TRY(ckci_tma_take_phases(device, m, across, limit, ws, cost, err));
     } else {
@@ -21569,7 +21636,12 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->images = (int32_t)c->g;
     t->trim = k->trim;
     t->by_rows = ckci_make_divisor(k->tiles_m);
-    t->tiles = k->tiles_m * k->tiles_n * t->images;
+    t->multicast = m->multicast;
+    if (t->multicast) {
+        t->box[1].rows = CKCI_TMA_BOX; /* each block sends half of them */
+        t->by_rows = ckci_make_divisor((k->tiles_m + 1) / 2);
+    }
+    t->tiles = (int32_t)t->by_rows.d * k->tiles_n * t->images;
     /* of several images the last columns, where they are few, come last: they fill up a round (of 784
        positions a seventh tile has 16) */
     const int64_t rest = k->columns % m->tile->columns;
@@ -21577,8 +21649,8 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->across = k->tiles_n - few;
     t->full = t->tiles / k->tiles_n * t->across;
     t->by_across = ckci_make_divisor(t->across);
-    int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1), all = steps;
-    t->whole = (int32_t)(m->shares ? ckci_tma_whole(device, t->tiles) : work);
+    int64_t work = t->tiles * parts, units = ckci_tma_units(device, m), all = steps;
+    t->whole = (int32_t)(m->shares ? ckci_tma_whole(units, t->tiles) : work);
     if (m->phased) { /* tiles follow each other in all phases; none is taken whole */
         ckci_make_phases(c, t->box[0].wide, &t->phases);
         all = t->phases.at[t->phases.count];
@@ -21607,8 +21679,8 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->by_blocks = ckci_make_divisor(t->blocks);
     t->by_taps[0] = ckci_make_divisor(c->filter[2]);
     t->by_taps[1] = ckci_make_divisor(c->filter[1]);
-    m->l.grid = t->workers;
-    m->l.cluster = t->cluster;
+    m->l.grid = t->workers << t->multicast;
+    m->l.cluster = t->multicast ? 2 : t->cluster;
     return CKCONV_OK;
 }
 
@@ -21877,6 +21949,7 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
     if (k->o.form != CKCI_FORM_STORE) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "images as taps take no epilogue");
     }
+    m->multicast = ckci_tma_pairs(device, m);
     int64_t tiles = m->l.grid, least = ckci_ceil_div(positions, CKCI_SUM_WHOLE);
     int64_t side = ckci_matrix_side(device, m) * ckci_max(device->compute_units, 1);
     *cost = 1e300;
@@ -21991,6 +22064,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), c->g);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g, p->k),
                                       p->c * p->filter[0] * p->filter[1] * p->filter[2]);
+    m->multicast = ckci_tma_pairs(device, m);
     int64_t split = split_k, bytes = ckci_saturating_mul(one, m->type == CKCONV_F64 ? 8 : 4);
     int64_t least = m->whole ? ckci_ceil_div(positions, CKCI_WHOLE_PART) : 1;
     if (split == 0 && tma) {
@@ -21998,7 +22072,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
         *cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
                 ckci_sums_cost(device, split, bytes);
         const int64_t steps = ckci_ceil_div(positions, CKCI_TMA_BOX);
-        if (ckci_tma_epilogue(m, 1) && !p->dbias.dtype) {
+        if (ckci_tma_epilogue(m, 1) && !p->dbias.dtype && !m->multicast) {
             ckci_tma_clusters(device, m, tiles, steps, cost);
         }
         m->cluster = ckci_tma_shares(device, m, tiles, steps, limit, ws, cost) ? 0 : m->cluster;
@@ -28034,6 +28108,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_WIDE_THREADS
 #undef CKCI_TMA_PIXEL_NS
 #undef CKCI_TMA_ROW_NS
+#undef CKCI_PARTS_WAIT
 #undef CKCI_TMA_VOXEL_NS
 #undef CKCI_TMA_STAGES
 #undef CKCI_TMA_DONE
@@ -28403,6 +28478,7 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #pragma pop_macro("CU_TENSOR_MAP_DATA_TYPE_UINT16")
 #pragma pop_macro("CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE")
 #pragma pop_macro("CU_TENSOR_MAP_INTERLEAVE_NONE")
+#pragma pop_macro("CU_TENSOR_MAP_L2_PROMOTION_L2_128B")
 #pragma pop_macro("CU_TENSOR_MAP_L2_PROMOTION_L2_256B")
 #pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_128B")
 #pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_32B")

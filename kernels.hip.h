@@ -673,6 +673,16 @@ CKCI_K_FN void ckci_k_arrival_wait(ckci_k_arrival *arrival)
 #endif
 }
 
+/* Until all threads of a cluster's blocks are here; mbarriers that have begun are known to all. */
+CKCI_K_FN void ckci_k_cluster_meet()
+{
+#if defined(CKCI_SIMULATOR)
+    sim_cluster_barrier();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.relaxed;\n\tbarrier.cluster.wait;" ::: "memory");
+#endif
+}
+
 /* A barrier of all threads of a cluster's blocks (NVIDIA, from sm_90 on): what they wrote before it, all see
    after it. */
 CKCI_K_FN void ckci_k_cluster_barrier()
@@ -10061,6 +10071,21 @@ CKCI_K_FN void ckci_k_turns_arrive(uint64_t *barrier)
 #endif
 }
 
+/* At the same barrier of another block of the cluster; it says nothing of what was written (that would wait
+   for all of memory, H200: a step took twice as long). */
+CKCI_K_FN void ckci_k_turns_arrive_at(uint64_t *barrier, int32_t block)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_turns_arrive((uint64_t *)sim_lds_of_other(barrier, block), 0);
+#else
+    asm volatile("{\n.reg .u32 at;\nmapa.shared::cluster.u32 at, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [at];\n}" ::"r"(
+                     ckci_k_lds_address(barrier)),
+                 "r"(block)
+                 : "memory");
+#endif
+}
+
 CKCI_K_FN void ckci_k_turns_expect(uint64_t *barrier, int32_t bytes)
 {
 #if defined(CKCI_SIMULATOR)
@@ -10114,9 +10139,9 @@ struct ckci_k_corner {
 };
 
 /* Brings a box of the first or second operand, or of the residual (3), into LDS. KIND: its rank, more by so
-   much if its rows are pixels. */
+   much if its rows are pixels. BOTH: into that of two blocks of a cluster, and each one's barrier. */
 enum { CKCI_K_BOX_PIXELS = 8 };
-template <int KIND>
+template <int KIND, bool BOTH = false>
 CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned char *to, uint64_t *barrier,
                                const ckci_k_corner &c)
 {
@@ -10127,6 +10152,13 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned ch
     }
     if (c.place % 8 != 0) {
         sim_die("a box begins at number %d of its rows, not at 16 bytes", c.place);
+    }
+    if (BOTH) {
+        for (int block = 0; block < 2; block++) {
+            ckci_k_box_load<KIND>(p, which, (unsigned char *)sim_lds_of_other(to, block),
+                                  (uint64_t *)sim_lds_of_other(barrier, block), c);
+        }
+        return;
     }
     int64_t at[3] = {c.x, c.y, c.z}, n = c.n;
     const int axes = b.rank - 2;
@@ -10160,10 +10192,17 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned ch
 #elif defined(__CUDA_ARCH__)
     const uint64_t *map = which == 3 ? p.map[3] : which ? p.map[1] : p.map[0];
 #define CKCI_K_TMA_LOAD(KIND, AT, TAPS, ...)                                                                 \
-    asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "         \
-                 "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                              \
-                 "l"(map), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                       \
-                 : "memory")
+    if constexpr (BOTH) {                                                                                    \
+        asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes.multicast::cluster [%0], "  \
+                     "[%1, {" AT "}], [%2]" TAPS ", 3;" ::"r"(ckci_k_lds_address(to)),                       \
+                     "l"(map), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                   \
+                     : "memory");                                                                            \
+    } else {                                                                                                 \
+        asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "     \
+                     "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                          \
+                     "l"(map), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                   \
+                     : "memory");                                                                            \
+    }
     if constexpr (KIND == 2) {
         CKCI_K_TMA_LOAD("2d.shared::cluster.global.tile", "%3, %4", "", "r"(c.x));
     } else if constexpr (KIND == 3) {
@@ -10339,6 +10378,27 @@ template <int COUNT> CKCI_K_FN void ckci_k_leave_registers()
   one wait for it (H200: a lane for each box, and divisions, took 750 clocks; a tile's step has 512 to 1,024).
 */
 #if defined(CKCI_K_WGMMA)
+/* Is this the second block of two that share columns' boxes? */
+CKCI_K_FN int32_t ckci_k_second(const ckci_gpu_tma &p)
+{
+    return p.multicast & (int32_t)blockIdx.x;
+}
+
+/* Where 64 columns begin, and how many of them exist: tap and input channel (WEIGHT), or channel. */
+template <bool WEIGHT> struct ckci_k_tma_columns {
+    int32_t tap, first, count;
+
+    CKCI_K_MEMBER ckci_k_tma_columns(const ckci_gpu_tma &p, int32_t block) : tap(0)
+    {
+        if constexpr (WEIGHT) {
+            tap = ckci_k_divide(block, p.by_blocks);
+            block -= tap * p.blocks;
+        }
+        first = block * CKCI_TMA_BOX;
+        count = tap < p.taps || !WEIGHT ? (WEIGHT ? p.conv.red : p.conv.columns) - first : 0;
+    }
+};
+
 /* What a block has of tiles, one piece after the other: whole tiles of part `part`, and a share of the steps
    of those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps
    adds what later ones have put into their slots, and stores it. Later steps are those of blocks with lower
@@ -10348,14 +10408,14 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
     int32_t work, at, end; /* the next whole tile; steps of the share that are left */
 
     CKCI_K_MEMBER ckci_k_tma_pieces(const ckci_gpu_tma &args)
-        : p(args), work((int32_t)blockIdx.x), at(0), end(0)
+        : p(args), work((int32_t)blockIdx.x >> args.multicast), at(0), end(0)
     {
         if (p.share) {
-            range((int32_t)blockIdx.x, at, end);
+            range(work, at, end);
         }
     }
 
-    /* The share of a block. */
+    /* The share of a block, or pair. */
     CKCI_K_MEMBER void range(int32_t block, int32_t &first, int32_t &past) const
     {
         const int32_t turned = p.workers - 1 - block;
@@ -10416,8 +10476,9 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
         image = 0;
         if (p.images > 1) {
             image = ckci_k_divide(row, p.by_rows);
-            row -= image * p.conv.tiles_m;
+            row -= image * (int32_t)p.by_rows.d;
         }
+        row = (row << p.multicast) + ckci_k_second(p);
         int32_t steps = p.steps;
         if constexpr (TRIMS) {
             tap = 0;
@@ -10645,6 +10706,7 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
         }
         boxes = (exist + CKCI_TMA_BOX - 1) / CKCI_TMA_BOX;
         boxes = boxes < most ? boxes : most;
+        boxes = boxes > 0 ? boxes : 0; /* the second tile of two may have no rows */
         bytes = (boxes + 1 - half) / 2 *
                 (across ? +CKCI_TMA_BOX_BYTES : 128 * (WHICH ? p.box[1].rows : TILES::rows(p)));
         if (alone()) {
@@ -10844,9 +10906,14 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
         }
     }
 
-    /* The wave's j-th box of the corner's tap, the i-th of all, to `to`. */
+    /* The wave's j-th box of the corner's tap, the i-th of all, to `to`. Of two blocks that have the same
+       columns the first sends boxes 0, 3, 4, 7, ... to both, the second the others. */
     CKCI_K_MEMBER void send_box(int j, int32_t i, unsigned char *to, uint64_t *full) const
     {
+        const bool both = WHICH && p.multicast;
+        if (both && ((i + i / 2) & 1) != ckci_k_second(p)) {
+            return;
+        }
         ckci_k_corner c = at;
         if constexpr (TAPPED) {
             c = {own[j].place, at.x, at.y, at.z, at.n, own[j].x, own[j].y, own[j].z};
@@ -10856,7 +10923,11 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
         } else {
             c.place += i * CKCI_TMA_BOX;
         }
-        ckci_k_box_load<KIND_OF>(p, WHICH, to, full, c);
+        if (both) {
+            ckci_k_box_load<KIND_OF, true>(p, WHICH, to, full, c);
+        } else {
+            ckci_k_box_load<KIND_OF>(p, WHICH, to, full, c);
+        }
     }
 
     /* A step's boxes to its stage, of which this operand is at `to`; by one lane. */
@@ -11064,6 +11135,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         VECTOR = WEIGHT ? 8 * BM : 2 * EACH * ADDED
     };
     typedef ckci_k_tma_pieces<PHASED, !WEIGHT && !PHASED> pieces;
+    typedef ckci_k_tma_columns<WEIGHT != 0> columns;
     static_assert(BM % (APART ? 64 : 128) == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
                   "boxes of 256 rows at most");
 
@@ -11116,6 +11188,16 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
     }
 
+    /* All threads of a block, or of two that send for each other: before the first box, behind the last. */
+    static CKCI_K_MEMBER void meet(const ckci_gpu_tma &p)
+    {
+        if (p.multicast) {
+            ckci_k_cluster_meet();
+        } else {
+            __syncthreads();
+        }
+    }
+
     /* ---- Waves that send. The first boxes are known before barriers have begun. */
     template <int WHICH, class SENDER>
     static CKCI_K_MEMBER void send_by(const ckci_gpu_tma &p, lds &m, int32_t half)
@@ -11130,7 +11212,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (some) {
             s.start(piece);
         }
-        __syncthreads();
+        meet(p);
         ckci_k_await_last();
         CKCI_K_UNROLL(1)
         while (some) {
@@ -11163,7 +11245,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         pieces piece(p);
         int32_t group = 0;
         residual.begin();
-        __syncthreads();
+        meet(p);
         ckci_k_await_last();
         CKCI_K_UNROLL(1)
         while (piece.next()) {
@@ -11184,7 +11266,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         pieces piece(p);
-        __syncthreads();
+        meet(p);
         ckci_k_await_last();
         CKCI_K_UNROLL(1)
         while (piece.next()) {
@@ -11366,6 +11448,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         ckci_k_wave_barrier();
         if (lane() == 0) {
             ckci_k_turns_arrive(&m.empty[stage]);
+            if (p.multicast) { /* the other block's boxes lie here, too */
+                ckci_k_turns_arrive_at(&m.empty[stage], 1 - ckci_k_second(p));
+            }
         }
     }
 
@@ -11510,22 +11595,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             }
         }
     }
-
-    /* Where 64 columns begin, and how many of them exist: tap and input channel, or channel. */
-    struct columns {
-        int32_t tap, first, count;
-
-        CKCI_K_MEMBER columns(const ckci_gpu_tma &p, int32_t block)
-        {
-            tap = 0;
-            if constexpr (WEIGHT) {
-                tap = ckci_k_divide(block, p.by_blocks);
-                block -= tap * p.blocks;
-            }
-            first = block * CKCI_TMA_BOX;
-            count = tap < p.taps || !WEIGHT ? (WEIGHT ? p.conv.red : p.conv.columns) - first : 0;
-        }
-    };
 
     /* Where the j-th 64 columns (TURNED: rows) and i-th 64 rows of a part of a tile are, among rows and 64s
        of columns; of the group's own. */
@@ -12023,7 +12092,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     CKCI_K_MEMBER uint64_t *done(int32_t block) const
     {
-        return (uint64_t *)(p.slots + (int64_t)p.workers * CKCI_TMA_SLOT(BM, BN)) + 2 * block + group;
+        return (uint64_t *)(p.slots + ((int64_t)p.workers << p.multicast) * CKCI_TMA_SLOT(BM, BN)) +
+               2 * block + group;
     }
 
     /* Sums that another block finishes, to this one's slot. */
@@ -12049,12 +12119,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     /* And from the slots of those that have the tile's later steps, in their order. */
     CKCI_K_MEMBER void add_apart(const pieces &s)
     {
-        int32_t block = (int32_t)blockIdx.x, past = s.end;
+        int32_t worker = (int32_t)blockIdx.x >> p.multicast, past = s.end;
         CKCI_K_UNROLL(1)
         while (past < s.past) {
             int32_t first;
-            block--;
-            s.range(block, first, past);
+            worker--;
+            s.range(worker, first, past);
+            const int32_t block = (worker << p.multicast) + ckci_k_second(p);
             ckci_k_obtain<128>(done(block), 1 + group);
             const ckci_k_uint4 *from = slot(block);
             CKCI_K_UNROLL(2)
@@ -12144,8 +12215,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             if (i < stages(p)) {
                 ckci_k_turns_begin(wave < 2 ? &m.full[wave][i] : &m.empty[i],
                                    wave < 2   ? (copies(p) ? 6 : !WEIGHT && p.residual ? 3 : 4)
-                                   : turns(p) ? 4
-                                              : 8);
+                                   : turns(p) ? 4 << p.multicast
+                                              : 8 << p.multicast);
                 ckci_k_turns_begun();
             }
         } else if (wave < 6 && p.box[wave - 3].rank > 0) {
@@ -12168,6 +12239,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             ckci_k_cluster_barrier();
             ckci_k_cluster_barrier();
         }
+        if (p.multicast) {
+            ckci_k_cluster_meet();
+        }
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_tma &p, lds &m)
@@ -12178,7 +12252,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             return;
         }
         begin(p, m, wave);
-        __syncthreads();
+        meet(p);
         ckci_k_await_last();
         ckci_k_take_registers<232>();
         ckci_k_tma_tiles tiles(p, m, wave);
@@ -12186,6 +12260,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             tiles.template multiply_any<ckci_k_bf16>();
         } else {
             tiles.template multiply_any<ckci_k_f16>();
+        }
+        if (p.multicast) {
+            ckci_k_cluster_meet();
         }
     }
 };
@@ -28272,12 +28349,16 @@ static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
     const CUtensorMapSwizzle swizzle = b->wide == 16   ? CU_TENSOR_MAP_SWIZZLE_32B
                                        : b->wide == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
                                                        : CU_TENSOR_MAP_SWIZZLE_128B;
+    cuuint64_t any = 0;
     for (int32_t i = 0; i < b->rank; i++) {
         len[i] = (cuuint64_t)b->len[i];
         if (i > 0) {
-            pitch[i - 1] = (cuuint64_t)(2 * b->stride[i]);
+            any |= pitch[i - 1] = (cuuint64_t)(2 * b->stride[i]);
         }
     }
+    /* rows that are no lines of 128 bytes take a fifth longer by pairs of lines (H200) */
+    const CUtensorMapL2promotion lines =
+        any % 128 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
     CUtensorMap *map = (CUtensorMap *)(void *)to;
     void *p = (void *)(uintptr_t)b->p;
     CUresult code;
@@ -28287,13 +28368,12 @@ static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
         }
         code = ((pixels_function)pixels)(
             map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, b->low, b->high, box[0],
-            rows_of, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+            rows_of, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, lines, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     } else {
         box[1] = b->rank == 3 ? 1 : rows_of;
         code = ((rows_function)rows)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch,
-                                     box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                                     CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                                     box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, lines,
+                                     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     }
     return code == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }

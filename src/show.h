@@ -89,6 +89,7 @@
 #pragma pop_macro("CU_TENSOR_MAP_DATA_TYPE_UINT16")
 #pragma pop_macro("CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE")
 #pragma pop_macro("CU_TENSOR_MAP_INTERLEAVE_NONE")
+#pragma pop_macro("CU_TENSOR_MAP_L2_PROMOTION_L2_128B")
 #pragma pop_macro("CU_TENSOR_MAP_L2_PROMOTION_L2_256B")
 #pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_128B")
 #pragma pop_macro("CU_TENSOR_MAP_SWIZZLE_32B")

@@ -1118,6 +1118,73 @@ static void test_few_positions(void)
     }
 }
 
+/* Pairs of blocks that send columns' boxes to both: 1x1 layers whose rows begin within a sector of 32 bytes,
+   or both operands' at sectors, and that wait for boxes; not where rows are lines, boxes are pixels, or a
+   column of tiles has one. `instance`: the tiles that are asked for. */
+static void test_pairs(void)
+{
+    static const struct {
+        ckconv_op op;
+        const char *instance;
+        int64_t n, k, c, input, filter;
+        int32_t pairs;
+    } rows[] = {
+        {CKCONV_FWD, "gpu_mma_fwd_tma_256x128", 64, 1512, 1512, 7, 1, 2},
+        {CKCONV_FWD, "gpu_mma_fwd_tma_128x256", 64, 1512, 1512, 7, 1, 2},
+        {CKCONV_FWD, "gpu_mma_fwd_tma_256x128", 64, 1536, 1536, 7, 1, 1},
+        {CKCONV_FWD, "gpu_mma_fwd_tma_256x128", 64, 1536, 1512, 7, 1, 2},
+        {CKCONV_FWD, "gpu_mma_fwd_tma_256x128", 64, 1512, 1536, 7, 1, 1},
+        {CKCONV_FWD, "gpu_mma_fwd_tma_256x64", 64, 1512, 1512, 7, 1, 1},
+        {CKCONV_FWD, "gpu_mma_fwd_tma_128x128", 64, 216, 216, 28, 3, 1},
+        {CKCONV_FWD, "gpu_mma_fwd_tma_128x128", 2, 216, 216, 8, 1, 1},
+        {CKCONV_FWD, "gpu_mma_fwd_tma_128x128", 3, 216, 216, 8, 1, 2},
+        {CKCONV_BWD_DATA, "gpu_mma_bwd_data_tma_128x256", 64, 216, 216, 28, 1, 2},
+        {CKCONV_BWD_DATA, "gpu_mma_bwd_data_tma_128x256", 64, 256, 256, 28, 1, 1},
+        {CKCONV_BWD_WEIGHT, "gpu_mma_bwd_weight_tma_128x128", 64, 1512, 1512, 7, 1, 2},
+        {CKCONV_BWD_WEIGHT, "gpu_mma_bwd_weight_tma_128x128", 64, 104, 1512, 7, 1, 1},
+        {CKCONV_BWD_WEIGHT, "gpu_mma_bwd_weight_tma_128x128", 64, 1536, 1536, 7, 1, 1},
+    };
+    const ckconv_device gpu = named("sm_90");
+    for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
+        static ckconv_launch launches[8];
+        int32_t count = 0, pairs = 0;
+        ckconv_options options;
+        ckconv_conv_desc d = cube(2, rows[i].input, rows[i].filter, 1, 1);
+        ckconv_plan plan;
+        ckconv_error err;
+        memset(&options, 0, sizeof options);
+        options.instance = rows[i].instance;
+        d.pad_lo[0] = d.pad_lo[1] = d.pad_hi[0] = d.pad_hi[1] = rows[i].filter / 2;
+        d.n = rows[i].n;
+        d.k = rows[i].k;
+        d.c = rows[i].c;
+        d.in.dtype = CKCONV_BF16;
+        if (!CHECK_PLAN(ckconv_plan_conv(&plan, rows[i].op, &d, &options, &gpu, &err), err)) {
+            continue;
+        }
+        unsigned char *const place = (unsigned char *)((uintptr_t)1 << 44);
+        const size_t far = (size_t)1 << 40;
+        ckconv_args a;
+        memset(&a, 0, sizeof a);
+        a.in = place;
+        a.wei = place + far;
+        a.dout = place + 2 * far;
+        a.out = place + 3 * far;
+        a.din = place + 4 * far;
+        a.dwei = place + 5 * far;
+        CHECK_OK(ckconv_plan_launches(&plan, &a, plan.workspace_bytes ? place + 6 * far : NULL,
+                                      (size_t)plan.workspace_bytes, launches, 8, &count, &err),
+                 err);
+        for (int32_t j = 0; j < count; j++) {
+            if (strstr(launches[j].kernel, "_tma_")) {
+                pairs = launches[j].cluster;
+                CHECK_MSG(launches[j].grid % pairs == 0, "row %d: %d blocks", i, (int)launches[j].grid);
+            }
+        }
+        CHECK_MSG(pairs == rows[i].pairs, "row %d: %d blocks send for each other", i, (int)pairs);
+    }
+}
+
 /*------------------------------------------------------------------------------------------------------------
   tiles: a second source beside the planner's table
 */
@@ -2253,6 +2320,7 @@ int main(void)
     test_points();
     test_long_sums();
     test_few_positions();
+    test_pairs();
     test_bias();
     test_tiles();
     test_waste();

@@ -41,6 +41,7 @@ typedef struct ckci_matrix {
     int32_t cluster;   /* TMA: blocks that have parts of a tile and add their sums, 0: none */
     int32_t shares;    /* TMA: blocks share the steps of tiles that are left over */
     int32_t turns;     /* TMA: a block's groups take tiles of half the rows in turns */
+    int32_t multicast; /* TMA: pairs of blocks send columns' boxes to both */
     int32_t both;      /* TMA: both operands lie across the reduction */
     int32_t phased;    /* TMA: bwd_data with strides (ckci_phased) */
     unsigned char *slots;
@@ -720,11 +721,29 @@ CKCI_FN int64_t ckci_tma_places(const ckci_conv *c, const ckci_gpu_conv *k)
                                ckci_ceil_div(k->red, wide) * wide);
 }
 
-/* Nanoseconds that the TMA takes for a row of a box (H200): of a tensor of rows, whatever its width; for 128
-   bytes of a pixel, where a space has one or two axes, and where it has three. */
-#define CKCI_TMA_ROW_NS 1.27
+/* Nanoseconds that the TMA takes for 128 bytes of a pixel (H200), where a space has one or two axes, and
+   where it has three; for a row of a tensor, whatever its width. */
 #define CKCI_TMA_PIXEL_NS 1.7
 #define CKCI_TMA_VOXEL_NS 2
+#define CKCI_TMA_ROW_NS 1.27
+
+/* Do rows of t begin at lines of 128 bytes, 0; at sectors of 32, 1; or within those, 2? */
+CKCI_FN int ckci_row_begins(const ckci_tensor *t)
+{
+    int64_t any = 0;
+    for (int i = 0; i < 6; i++) {
+        any |= t->len[i] > 1 && t->stride[i] != 1 ? t->stride[i] : 0;
+    }
+    return any % 64 == 0 ? 0 : any % 16 == 0 ? 1 : 2;
+}
+
+/* The same of a row of t, of 1x1 layers (H200, 132 units that read from L2): those that do not begin with a
+   line are in two of them, those that begin within a sector in a fifth one. */
+CKCI_FN double ckci_tma_row_ns(const ckci_conv *c, const ckci_tensor *t)
+{
+    static const double ns[3] = {CKCI_TMA_ROW_NS, 1.4, 2.1};
+    return ns[ckci_pointwise(c) ? ckci_row_begins(t) : 0];
+}
 
 /* Nanoseconds that threads take to copy a step of columns' operand, where the TMA does not: of 64 columns
    they wait for memory, more are instructions, those of 256 in each other's way (H200, 56 entries of two
@@ -736,22 +755,70 @@ CKCI_FN double ckci_tma_copy(const ckci_matrix *m)
     return !m->copied ? 0 : each > 700 ? each : 700;
 }
 
-/* Nanoseconds that a tile of the TMA takes for 64 places of the reduction: as long as its products, or its
-   rows, or copies. */
-CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
+/* Nanoseconds that the TMA takes to bring 64 places of the reduction of so many of a tile's rows, and of its
+   columns, of which each of a pair of blocks brings half. bwd_weight: where rows are no lines; else its
+   products hide them. */
+CKCI_FN double ckci_tma_brings(const ckci_matrix *m, int64_t tile_rows, int multicast)
 {
-    const ckci_gpu_tile *t = m->tile;
     const ckci_conv *c = &m->conv;
     const ckci_gpu_conv *k = &m->l.a.conv;
-    const double products = (double)t->rows * t->columns * .022 * t->slow[!ckci_pointwise(c)];
-    const double part = (double)ckci_tma_wide(k) / 64, /* of 128 bytes */
-        pixel = (c->input[0] > 1 ? CKCI_TMA_VOXEL_NS : CKCI_TMA_PIXEL_NS) * part,
-                 row = !ckci_pointwise(c) && pixel > CKCI_TMA_ROW_NS ? pixel : CKCI_TMA_ROW_NS;
-    const double rows = (double)ckci_min(t->rows, k->rows) * row,
-                 columns = (double)ckci_min(t->columns, k->columns) * CKCI_TMA_ROW_NS,
-                 brings = c->op == CKCONV_BWD_WEIGHT ? 0 : (rows + columns) / part;
-    const double most = products > brings ? products : brings, copies = ckci_tma_copy(m);
+    const int weight = c->op == CKCONV_BWD_WEIGHT, back = c->op == CKCONV_BWD_DATA;
+    const double part = weight ? 1 : (double)ckci_tma_wide(k) / 64, /* of 128 bytes */
+        pixel = (c->input[0] > 1 ? CKCI_TMA_VOXEL_NS : CKCI_TMA_PIXEL_NS) * part;
+    double row = ckci_tma_row_ns(c, &c->t[weight || back ? CKCI_OUT : CKCI_IN]);
+    const double column = ckci_tma_row_ns(c, &c->t[weight ? CKCI_IN : CKCI_WEI]);
+    if (weight && row + column < 3) {
+        return 0;
+    }
+    row = !weight && !ckci_pointwise(c) && pixel > row ? pixel : row;
+    return ((double)ckci_min(tile_rows, k->rows) * row +
+            (double)ckci_min(m->tile->columns, k->columns) * column / (multicast ? 2 : 1)) /
+           part;
+}
+
+/* Nanoseconds that so many of a tile's rows take for 64 places of the reduction: as long as its products,
+   `slow` times what those of whole tiles take, or its rows, or copies. */
+CKCI_FN double ckci_tma_step_of(const ckconv_device *device, const ckci_matrix *m, int64_t rows, double slow)
+{
+    const ckci_gpu_tile *t = m->tile;
+    const double products = (double)rows * t->columns * .022 * t->slow[!ckci_pointwise(&m->conv)] * slow,
+                 brings = ckci_tma_brings(m, rows, m->multicast), copies = ckci_tma_copy(m),
+                 most = products > brings ? products : brings;
     return (most > copies ? most : copies) * ckci_device_rates(device, m->type).matrix;
+}
+
+CKCI_FN double ckci_tma_step(const ckconv_device *device, const ckci_matrix *m)
+{
+    return ckci_tma_step_of(device, m, m->tile->rows, 1);
+}
+
+/* Blocks, or pairs of them, that run at a time; and what they take of so many tiles, which may be parts of
+   them, too. */
+CKCI_FN int64_t ckci_tma_units(const ckconv_device *device, const ckci_matrix *m)
+{
+    return ckci_max(device->compute_units >> m->multicast, 1);
+}
+
+CKCI_FN int64_t ckci_tma_pieces(const ckci_matrix *m, int64_t tiles)
+{
+    const int64_t rows = m->l.a.conv.tiles_m;
+    return m->multicast ? tiles / rows * ((rows + 1) / 2) : tiles;
+}
+
+/* Do pairs of blocks have tiles of neighbouring rows, and each sends half of columns' boxes to both? Where
+   steps wait for boxes without that, and all tiles have the same. The blocks of a pair wait for each other,
+   too: boxes of pixels, and rows that are lines, or nearly, take 2 to 5 % longer (H200, 50 layers). */
+CKCI_FN int ckci_tma_pairs(const ckconv_device *device, const ckci_matrix *m)
+{
+    const ckci_gpu_conv *k = &m->l.a.conv;
+    const ckci_gpu_tile *t = m->tile;
+    const ckci_conv *c = &m->conv;
+    const ckci_tensor *rows = &c->t[c->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT],
+                      *columns = &c->t[c->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI];
+    const double products = (double)t->rows * t->columns * .022 * t->slow[0];
+    return t->form == CKCI_TILE_TMA && device->compute_units > 1 && t->columns > CKCI_TMA_BOX &&
+           k->columns > CKCI_TMA_BOX && k->tiles_m > 1 && ckci_pointwise(c) && !m->phased && !m->copied &&
+           ckci_row_begins(rows) + ckci_row_begins(columns) > 1 && ckci_tma_brings(m, t->rows, 0) > products;
 }
 
 /* Do threads store planes of a 1x1 layer, four positions at a time? A lane has 8 bytes where the TMA stores
@@ -762,30 +829,17 @@ CKCI_FN int ckci_tma_by_fours(const ckci_matrix *m)
     return m->plane % 8 == 4 && ckci_pointwise(&m->conv);
 }
 
-/* How much longer stores of 1x1 layers take whose rows are an odd number of 16 bytes: every other row begins
-   and ends with half a sector of 32 bytes, which two stores write. Rows inside one box are written together.
-   (H200: 72, 120, 168, 216 columns.) */
-CKCI_FN double ckci_tma_halves(const ckci_matrix *m)
-{
-    const ckci_tensor *o = &m->conv.t[ckci_written(m->conv.op)];
-    return m->conv.op != CKCONV_BWD_WEIGHT && ckci_pointwise(&m->conv) && o->stride[2] == 1 &&
-                   o->stride[5] % 16 == 8 && m->l.a.conv.columns > CKCI_TMA_BOX
-               ? 2
-               : 1;
-}
-
 /* Time of tiles that the TMA brings: a block takes one after the other, and sends for the next while it
    stores what it has. */
 CKCI_FN double ckci_tma_cost(const ckconv_device *device, const ckci_matrix *m, int64_t blocks, double red)
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const int weight = m->conv.op == CKCONV_BWD_WEIGHT;
-    const double units = (double)ckci_max(device->compute_units, 1), share = (double)blocks / units;
+    const double share = (double)ckci_tma_pieces(m, blocks) / (double)ckci_tma_units(device, m);
     const double size = (double)m->tile->rows * m->tile->columns, rounds = share > 16 ? share : ceil(share);
     const int64_t tiles = (int64_t)m->l.a.conv.tiles_m * m->l.a.conv.tiles_n;
     double once = size * rates.bytes; /* parts are f32 */
     once *= ckci_tma_by_fours(m) ? .18 : m->copied ? .11 : weight && blocks > tiles ? .09 : .06;
-    once *= share > 1 ? ckci_tma_halves(m) : 1;   /* in one round nobody waits for others' writes */
     if (weight && red > (double)CKCI_SUM_WHOLE) { /* pieces are read, too */
         once *= 2 * ceil(red / (double)ckci_sum_chain(device)) - 1;
     }
@@ -801,10 +855,9 @@ CKCI_FN double ckci_tma_turns_cost(const ckconv_device *device, const ckci_matri
 {
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const double units = (double)ckci_max(device->compute_units, 1), share = (double)tiles / units;
-    const double by = (m->copied ? .27 : ckci_tma_by_fours(m) ? .24 : .09) * ckci_tma_halves(m);
+    const double by = m->copied ? .27 : ckci_tma_by_fours(m) ? .24 : .09;
     const double store = (double)m->tile->rows / 2 * m->tile->columns * by * rates.bytes;
-    const double step = ckci_tma_step(device, m) / 2 * 1.15, copies = ckci_tma_copy(m) * rates.matrix;
-    const double products = red / 64 * (step > copies ? step : copies);
+    const double products = red / 64 * ckci_tma_step_of(device, m, m->tile->rows / 2, 1.15);
     const double all = share > 16 ? share : ceil(share), pairs = share > 16 ? share / 2 : ceil(share / 2);
     if (m->tile->rows < 256 || m->tile->columns < 128 || share <= 1) { /* 1: a group would have none */
         return 1e300;
@@ -840,9 +893,8 @@ CKCI_FN int ckci_matrix_cached(const ckci_matrix *m)
 
 /* Tiles that blocks of the TMA take whole, where they share the steps of others: of those there are between
    one and two rounds, so that few have sums from more than two blocks. */
-CKCI_FN int64_t ckci_tma_whole(const ckconv_device *device, int64_t tiles)
+CKCI_FN int64_t ckci_tma_whole(int64_t units, int64_t tiles)
 {
-    const int64_t units = ckci_max(device->compute_units, 1);
     return ckci_max(tiles / units - 1, 0) * units;
 }
 
@@ -851,7 +903,8 @@ CKCI_FN int64_t ckci_tma_whole(const ckconv_device *device, int64_t tiles)
 CKCI_FN double ckci_tma_shares_cost(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                     int64_t steps)
 {
-    const int64_t units = ckci_max(device->compute_units, 1), whole = ckci_tma_whole(device, tiles);
+    tiles = ckci_tma_pieces(m, tiles);
+    const int64_t units = ckci_tma_units(device, m), whole = ckci_tma_whole(units, tiles);
     const int64_t all = (tiles - whole) * steps, share = ckci_max(ckci_ceil_div(all, units), 1);
     const int64_t others = share < steps ? ckci_ceil_div(steps, share) : 1; /* that have a part of a tile */
     const double size = (double)m->tile->rows * m->tile->columns;
@@ -1026,6 +1079,11 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
         slow *= 1.4;
     }
     slow *= amd ? 1 : 8 / (double)ckci_matrix_chunk(m->type);
+    const ckci_tensor *read = &m->conv.t[op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
+    if (ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && m->conv.g == 1 && read->stride[2] == 1 &&
+        (ckci_pointwise(&m->conv) || m->l.a.conv.phases > 1)) {
+        slow *= 1 + .1 * ckci_row_begins(read); /* loads are of sectors (H200, 1512 and 1520 channels) */
+    }
     double area = side * size, share = (double)blocks / (side * units);
     double rounds = share > (amd ? 6 : 16) ? share : ceil(share),
            once = 1700 * rates.round + area * .125 * rates.bytes;

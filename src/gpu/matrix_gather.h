@@ -10,7 +10,10 @@
 /* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
    own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is
    moved, since it passes through LDS alone and few blocks read it (H100, 389 layers and passes: 3 % slower
-   at most). red: places of the reduction. *cost: without parts, then as it is done. */
+   at most), and that launch waits for the last of all parts, in the measure of the TMA's tiles (H200, fully
+   connected layers beside clusters that add their sums: 2 us). red: places of the reduction. *cost: without
+   parts, then as it is done. */
+#define CKCI_PARTS_WAIT 2500
 CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, double red, int64_t limit,
                                unsigned char *ws, double *cost)
 {
@@ -28,7 +31,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
         *cost = turns ? time : *cost;
     }
     /* a residual's boxes come in the order of a whole tile's */
-    if (tma && ckci_tma_epilogue(m, 0) && k->o.residual <= 0) {
+    if (tma && !m->multicast && ckci_tma_epilogue(m, 0) && k->o.residual <= 0) {
         ckci_tma_clusters(device, m, tiles, (int64_t)steps, cost);
     }
     if (tma && k->o.t.dtype != CKCONV_F32 &&
@@ -46,7 +49,8 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     for (int64_t split = 2; split <= 32 && steps / (double)split >= 4; split += 1 + split / 8) {
         int64_t bytes = split * numbers * 4;
         double time = ckci_matrix_cost(device, m, tiles * split, red / (double)split) +
-                      ckci_move_cost(device, (nvidia ? 3 : 1) * (double)bytes);
+                      ckci_move_cost(device, (nvidia ? 3 : 1) * (double)bytes) +
+                      (tma ? ckci_cost_launch(device, CKCI_PARTS_WAIT) : 0);
         if (ckci_saturating_add(before, ckci_ceil_div(bytes, 256) * 256) <= limit && time < *cost) {
             *cost = time;
             best = split;
@@ -241,6 +245,7 @@ CKCI_FN ckconv_status ckci_matrix_gather_of(const ckci_conv *p, int images, cons
         places *= ckci_trim(k, tile->rows,
                             (double)m->l.grid / ((double)ckci_matrix_side(device, m) * ckci_units(device)));
     }
+    m->multicast = ckci_tma_pairs(device, m);
     if (m->phased) {
         CKCI_TRY(ckci_tma_take_phases(device, m, across, limit, ws, cost, err));
     } else {

@@ -267,6 +267,7 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
     if (k->o.form != CKCI_FORM_STORE) {
         return ckci_fail(err, CKCONV_ERR_UNSUPPORTED, "images as taps take no epilogue");
     }
+    m->multicast = ckci_tma_pairs(device, m);
     int64_t tiles = m->l.grid, least = ckci_ceil_div(positions, CKCI_SUM_WHOLE);
     int64_t side = ckci_matrix_side(device, m) * ckci_max(device->compute_units, 1);
     *cost = 1e300;
@@ -381,6 +382,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
     int64_t tiles = ckci_saturating_mul(ckci_saturating_mul(k->tiles_m, k->tiles_n), c->g);
     int64_t one = ckci_saturating_mul(ckci_saturating_mul(p->g, p->k),
                                       p->c * p->filter[0] * p->filter[1] * p->filter[2]);
+    m->multicast = ckci_tma_pairs(device, m);
     int64_t split = split_k, bytes = ckci_saturating_mul(one, m->type == CKCONV_F64 ? 8 : 4);
     int64_t least = m->whole ? ckci_ceil_div(positions, CKCI_WHOLE_PART) : 1;
     if (split == 0 && tma) {
@@ -388,7 +390,7 @@ CKCI_FN ckconv_status ckci_matrix_weight_way(const ckci_conv *p, const ckconv_de
         *cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
                 ckci_sums_cost(device, split, bytes);
         const int64_t steps = ckci_ceil_div(positions, CKCI_TMA_BOX);
-        if (ckci_tma_epilogue(m, 1) && !p->dbias.dtype) {
+        if (ckci_tma_epilogue(m, 1) && !p->dbias.dtype && !m->multicast) {
             ckci_tma_clusters(device, m, tiles, steps, cost);
         }
         m->cluster = ckci_tma_shares(device, m, tiles, steps, limit, ws, cost) ? 0 : m->cluster;

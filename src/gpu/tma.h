@@ -309,7 +309,12 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->images = (int32_t)c->g;
     t->trim = k->trim;
     t->by_rows = ckci_make_divisor(k->tiles_m);
-    t->tiles = k->tiles_m * k->tiles_n * t->images;
+    t->multicast = m->multicast;
+    if (t->multicast) {
+        t->box[1].rows = CKCI_TMA_BOX; /* each block sends half of them */
+        t->by_rows = ckci_make_divisor((k->tiles_m + 1) / 2);
+    }
+    t->tiles = (int32_t)t->by_rows.d * k->tiles_n * t->images;
     /* of several images the last columns, where they are few, come last: they fill up a round (of 784
        positions a seventh tile has 16) */
     const int64_t rest = k->columns % m->tile->columns;
@@ -317,8 +322,8 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->across = k->tiles_n - few;
     t->full = t->tiles / k->tiles_n * t->across;
     t->by_across = ckci_make_divisor(t->across);
-    int64_t work = t->tiles * parts, units = ckci_max(device->compute_units, 1), all = steps;
-    t->whole = (int32_t)(m->shares ? ckci_tma_whole(device, t->tiles) : work);
+    int64_t work = t->tiles * parts, units = ckci_tma_units(device, m), all = steps;
+    t->whole = (int32_t)(m->shares ? ckci_tma_whole(units, t->tiles) : work);
     if (m->phased) { /* tiles follow each other in all phases; none is taken whole */
         ckci_make_phases(c, t->box[0].wide, &t->phases);
         all = t->phases.at[t->phases.count];
@@ -347,7 +352,7 @@ CKCI_FN ckconv_status ckci_matrix_tma(const ckconv_device *device, ckci_matrix *
     t->by_blocks = ckci_make_divisor(t->blocks);
     t->by_taps[0] = ckci_make_divisor(c->filter[2]);
     t->by_taps[1] = ckci_make_divisor(c->filter[1]);
-    m->l.grid = t->workers;
-    m->l.cluster = t->cluster;
+    m->l.grid = t->workers << t->multicast;
+    m->l.cluster = t->multicast ? 2 : t->cluster;
     return CKCONV_OK;
 }

@@ -79,6 +79,21 @@ CKCI_K_FN void ckci_k_turns_arrive(uint64_t *barrier)
 #endif
 }
 
+/* At the same barrier of another block of the cluster; it says nothing of what was written (that would wait
+   for all of memory, H200: a step took twice as long). */
+CKCI_K_FN void ckci_k_turns_arrive_at(uint64_t *barrier, int32_t block)
+{
+#if defined(CKCI_SIMULATOR)
+    sim_turns_arrive((uint64_t *)sim_lds_of_other(barrier, block), 0);
+#else
+    asm volatile("{\n.reg .u32 at;\nmapa.shared::cluster.u32 at, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [at];\n}" ::"r"(
+                     ckci_k_lds_address(barrier)),
+                 "r"(block)
+                 : "memory");
+#endif
+}
+
 CKCI_K_FN void ckci_k_turns_expect(uint64_t *barrier, int32_t bytes)
 {
 #if defined(CKCI_SIMULATOR)
@@ -132,9 +147,9 @@ struct ckci_k_corner {
 };
 
 /* Brings a box of the first or second operand, or of the residual (3), into LDS. KIND: its rank, more by so
-   much if its rows are pixels. */
+   much if its rows are pixels. BOTH: into that of two blocks of a cluster, and each one's barrier. */
 enum { CKCI_K_BOX_PIXELS = 8 };
-template <int KIND>
+template <int KIND, bool BOTH = false>
 CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned char *to, uint64_t *barrier,
                                const ckci_k_corner &c)
 {
@@ -145,6 +160,13 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned ch
     }
     if (c.place % 8 != 0) {
         sim_die("a box begins at number %d of its rows, not at 16 bytes", c.place);
+    }
+    if (BOTH) {
+        for (int block = 0; block < 2; block++) {
+            ckci_k_box_load<KIND>(p, which, (unsigned char *)sim_lds_of_other(to, block),
+                                  (uint64_t *)sim_lds_of_other(barrier, block), c);
+        }
+        return;
     }
     int64_t at[3] = {c.x, c.y, c.z}, n = c.n;
     const int axes = b.rank - 2;
@@ -178,10 +200,17 @@ CKCI_K_FN void ckci_k_box_load(const ckci_gpu_tma &p, int32_t which, unsigned ch
 #elif defined(__CUDA_ARCH__)
     const uint64_t *map = which == 3 ? p.map[3] : which ? p.map[1] : p.map[0];
 #define CKCI_K_TMA_LOAD(KIND, AT, TAPS, ...)                                                                 \
-    asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "         \
-                 "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                              \
-                 "l"(map), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                       \
-                 : "memory")
+    if constexpr (BOTH) {                                                                                    \
+        asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes.multicast::cluster [%0], "  \
+                     "[%1, {" AT "}], [%2]" TAPS ", 3;" ::"r"(ckci_k_lds_address(to)),                       \
+                     "l"(map), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                   \
+                     : "memory");                                                                            \
+    } else {                                                                                                 \
+        asm volatile("cp.async.bulk.tensor." KIND ".mbarrier::complete_tx::bytes [%0], [%1, {" AT "}], "     \
+                     "[%2]" TAPS ";" ::"r"(ckci_k_lds_address(to)),                                          \
+                     "l"(map), "r"(ckci_k_lds_address(barrier)), "r"(c.place), __VA_ARGS__                   \
+                     : "memory");                                                                            \
+    }
     if constexpr (KIND == 2) {
         CKCI_K_TMA_LOAD("2d.shared::cluster.global.tile", "%3, %4", "", "r"(c.x));
     } else if constexpr (KIND == 3) {

@@ -96,12 +96,16 @@ static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
     const CUtensorMapSwizzle swizzle = b->wide == 16   ? CU_TENSOR_MAP_SWIZZLE_32B
                                        : b->wide == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
                                                        : CU_TENSOR_MAP_SWIZZLE_128B;
+    cuuint64_t any = 0;
     for (int32_t i = 0; i < b->rank; i++) {
         len[i] = (cuuint64_t)b->len[i];
         if (i > 0) {
-            pitch[i - 1] = (cuuint64_t)(2 * b->stride[i]);
+            any |= pitch[i - 1] = (cuuint64_t)(2 * b->stride[i]);
         }
     }
+    /* rows that are no lines of 128 bytes take a fifth longer by pairs of lines (H200) */
+    const CUtensorMapL2promotion lines =
+        any % 128 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
     CUtensorMap *map = (CUtensorMap *)(void *)to;
     void *p = (void *)(uintptr_t)b->p;
     CUresult code;
@@ -111,13 +115,12 @@ static ckci_gpu_error ckci_k_map_box(const ckci_gpu_box *b, uint64_t *to)
         }
         code = ((pixels_function)pixels)(
             map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch, b->low, b->high, box[0],
-            rows_of, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+            rows_of, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, lines, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     } else {
         box[1] = b->rank == 3 ? 1 : rows_of;
         code = ((rows_function)rows)(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)b->rank, p, len, pitch,
-                                     box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                                     CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                                     box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, lines,
+                                     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     }
     return code == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }

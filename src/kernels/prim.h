@@ -410,6 +410,16 @@ CKCI_K_FN void ckci_k_arrival_wait(ckci_k_arrival *arrival)
 #endif
 }
 
+/* Until all threads of a cluster's blocks are here; mbarriers that have begun are known to all. */
+CKCI_K_FN void ckci_k_cluster_meet()
+{
+#if defined(CKCI_SIMULATOR)
+    sim_cluster_barrier();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.relaxed;\n\tbarrier.cluster.wait;" ::: "memory");
+#endif
+}
+
 /* A barrier of all threads of a cluster's blocks (NVIDIA, from sm_90 on): what they wrote before it, all see
    after it. */
 CKCI_K_FN void ckci_k_cluster_barrier()

@@ -59,6 +59,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         VECTOR = WEIGHT ? 8 * BM : 2 * EACH * ADDED
     };
     typedef ckci_k_tma_pieces<PHASED, !WEIGHT && !PHASED> pieces;
+    typedef ckci_k_tma_columns<WEIGHT != 0> columns;
     static_assert(BM % (APART ? 64 : 128) == 0 && BM <= 256 && BN % CKCI_TMA_BOX == 0 && BN <= 256,
                   "boxes of 256 rows at most");
 
@@ -111,6 +112,16 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
     }
 
+    /* All threads of a block, or of two that send for each other: before the first box, behind the last. */
+    static CKCI_K_MEMBER void meet(const ckci_gpu_tma &p)
+    {
+        if (p.multicast) {
+            ckci_k_cluster_meet();
+        } else {
+            __syncthreads();
+        }
+    }
+
     /* ---- Waves that send. The first boxes are known before barriers have begun. */
     template <int WHICH, class SENDER>
     static CKCI_K_MEMBER void send_by(const ckci_gpu_tma &p, lds &m, int32_t half)
@@ -125,7 +136,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         if (some) {
             s.start(piece);
         }
-        __syncthreads();
+        meet(p);
         ckci_k_await_last();
         CKCI_K_UNROLL(1)
         while (some) {
@@ -158,7 +169,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         pieces piece(p);
         int32_t group = 0;
         residual.begin();
-        __syncthreads();
+        meet(p);
         ckci_k_await_last();
         CKCI_K_UNROLL(1)
         while (piece.next()) {
@@ -179,7 +190,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         int32_t stage = 0, group = 0;
         uint32_t parity = 1;
         pieces piece(p);
-        __syncthreads();
+        meet(p);
         ckci_k_await_last();
         CKCI_K_UNROLL(1)
         while (piece.next()) {
@@ -361,6 +372,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         ckci_k_wave_barrier();
         if (lane() == 0) {
             ckci_k_turns_arrive(&m.empty[stage]);
+            if (p.multicast) { /* the other block's boxes lie here, too */
+                ckci_k_turns_arrive_at(&m.empty[stage], 1 - ckci_k_second(p));
+            }
         }
     }
 
@@ -505,22 +519,6 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             }
         }
     }
-
-    /* Where 64 columns begin, and how many of them exist: tap and input channel, or channel. */
-    struct columns {
-        int32_t tap, first, count;
-
-        CKCI_K_MEMBER columns(const ckci_gpu_tma &p, int32_t block)
-        {
-            tap = 0;
-            if constexpr (WEIGHT) {
-                tap = ckci_k_divide(block, p.by_blocks);
-                block -= tap * p.blocks;
-            }
-            first = block * CKCI_TMA_BOX;
-            count = tap < p.taps || !WEIGHT ? (WEIGHT ? p.conv.red : p.conv.columns) - first : 0;
-        }
-    };
 
     /* Where the j-th 64 columns (TURNED: rows) and i-th 64 rows of a part of a tile are, among rows and 64s
        of columns; of the group's own. */
@@ -1018,7 +1016,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
 
     CKCI_K_MEMBER uint64_t *done(int32_t block) const
     {
-        return (uint64_t *)(p.slots + (int64_t)p.workers * CKCI_TMA_SLOT(BM, BN)) + 2 * block + group;
+        return (uint64_t *)(p.slots + ((int64_t)p.workers << p.multicast) * CKCI_TMA_SLOT(BM, BN)) +
+               2 * block + group;
     }
 
     /* Sums that another block finishes, to this one's slot. */
@@ -1044,12 +1043,13 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
     /* And from the slots of those that have the tile's later steps, in their order. */
     CKCI_K_MEMBER void add_apart(const pieces &s)
     {
-        int32_t block = (int32_t)blockIdx.x, past = s.end;
+        int32_t worker = (int32_t)blockIdx.x >> p.multicast, past = s.end;
         CKCI_K_UNROLL(1)
         while (past < s.past) {
             int32_t first;
-            block--;
-            s.range(block, first, past);
+            worker--;
+            s.range(worker, first, past);
+            const int32_t block = (worker << p.multicast) + ckci_k_second(p);
             ckci_k_obtain<128>(done(block), 1 + group);
             const ckci_k_uint4 *from = slot(block);
             CKCI_K_UNROLL(2)
@@ -1139,8 +1139,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             if (i < stages(p)) {
                 ckci_k_turns_begin(wave < 2 ? &m.full[wave][i] : &m.empty[i],
                                    wave < 2   ? (copies(p) ? 6 : !WEIGHT && p.residual ? 3 : 4)
-                                   : turns(p) ? 4
-                                              : 8);
+                                   : turns(p) ? 4 << p.multicast
+                                              : 8 << p.multicast);
                 ckci_k_turns_begun();
             }
         } else if (wave < 6 && p.box[wave - 3].rank > 0) {
@@ -1163,6 +1163,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             ckci_k_cluster_barrier();
             ckci_k_cluster_barrier();
         }
+        if (p.multicast) {
+            ckci_k_cluster_meet();
+        }
     }
 
     static CKCI_K_MEMBER void run(const ckci_gpu_tma &p, lds &m)
@@ -1173,7 +1176,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             return;
         }
         begin(p, m, wave);
-        __syncthreads();
+        meet(p);
         ckci_k_await_last();
         ckci_k_take_registers<232>();
         ckci_k_tma_tiles tiles(p, m, wave);
@@ -1181,6 +1184,9 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             tiles.template multiply_any<ckci_k_bf16>();
         } else {
             tiles.template multiply_any<ckci_k_f16>();
+        }
+        if (p.multicast) {
+            ckci_k_cluster_meet();
         }
     }
 };

@@ -8,6 +8,27 @@
 #include "kernels/boxes.h"
 
 #if defined(CKCI_K_WGMMA)
+/* Is this the second block of two that share columns' boxes? */
+CKCI_K_FN int32_t ckci_k_second(const ckci_gpu_tma &p)
+{
+    return p.multicast & (int32_t)blockIdx.x;
+}
+
+/* Where 64 columns begin, and how many of them exist: tap and input channel (WEIGHT), or channel. */
+template <bool WEIGHT> struct ckci_k_tma_columns {
+    int32_t tap, first, count;
+
+    CKCI_K_MEMBER ckci_k_tma_columns(const ckci_gpu_tma &p, int32_t block) : tap(0)
+    {
+        if constexpr (WEIGHT) {
+            tap = ckci_k_divide(block, p.by_blocks);
+            block -= tap * p.blocks;
+        }
+        first = block * CKCI_TMA_BOX;
+        count = tap < p.taps || !WEIGHT ? (WEIGHT ? p.conv.red : p.conv.columns) - first : 0;
+    }
+};
+
 /* What a block has of tiles, one piece after the other: whole tiles of part `part`, and a share of the steps
    of those that are left over, tile by tile (stream-K). Of a shared tile the block that has its first steps
    adds what later ones have put into their slots, and stores it. Later steps are those of blocks with lower
@@ -17,14 +38,14 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
     int32_t work, at, end; /* the next whole tile; steps of the share that are left */
 
     CKCI_K_MEMBER ckci_k_tma_pieces(const ckci_gpu_tma &args)
-        : p(args), work((int32_t)blockIdx.x), at(0), end(0)
+        : p(args), work((int32_t)blockIdx.x >> args.multicast), at(0), end(0)
     {
         if (p.share) {
-            range((int32_t)blockIdx.x, at, end);
+            range(work, at, end);
         }
     }
 
-    /* The share of a block. */
+    /* The share of a block, or pair. */
     CKCI_K_MEMBER void range(int32_t block, int32_t &first, int32_t &past) const
     {
         const int32_t turned = p.workers - 1 - block;
@@ -85,8 +106,9 @@ template <bool PHASED, bool TRIMS> struct ckci_k_tma_pieces {
         image = 0;
         if (p.images > 1) {
             image = ckci_k_divide(row, p.by_rows);
-            row -= image * p.conv.tiles_m;
+            row -= image * (int32_t)p.by_rows.d;
         }
+        row = (row << p.multicast) + ckci_k_second(p);
         int32_t steps = p.steps;
         if constexpr (TRIMS) {
             tap = 0;
@@ -314,6 +336,7 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
         }
         boxes = (exist + CKCI_TMA_BOX - 1) / CKCI_TMA_BOX;
         boxes = boxes < most ? boxes : most;
+        boxes = boxes > 0 ? boxes : 0; /* the second tile of two may have no rows */
         bytes = (boxes + 1 - half) / 2 *
                 (across ? +CKCI_TMA_BOX_BYTES : 128 * (WHICH ? p.box[1].rows : TILES::rows(p)));
         if (alone()) {
@@ -513,9 +536,14 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
         }
     }
 
-    /* The wave's j-th box of the corner's tap, the i-th of all, to `to`. */
+    /* The wave's j-th box of the corner's tap, the i-th of all, to `to`. Of two blocks that have the same
+       columns the first sends boxes 0, 3, 4, 7, ... to both, the second the others. */
     CKCI_K_MEMBER void send_box(int j, int32_t i, unsigned char *to, uint64_t *full) const
     {
+        const bool both = WHICH && p.multicast;
+        if (both && ((i + i / 2) & 1) != ckci_k_second(p)) {
+            return;
+        }
         ckci_k_corner c = at;
         if constexpr (TAPPED) {
             c = {own[j].place, at.x, at.y, at.z, at.n, own[j].x, own[j].y, own[j].z};
@@ -525,7 +553,11 @@ template <class TILES, int WHICH, int KIND_OF> struct ckci_k_tma_sender {
         } else {
             c.place += i * CKCI_TMA_BOX;
         }
-        ckci_k_box_load<KIND_OF>(p, WHICH, to, full, c);
+        if (both) {
+            ckci_k_box_load<KIND_OF, true>(p, WHICH, to, full, c);
+        } else {
+            ckci_k_box_load<KIND_OF>(p, WHICH, to, full, c);
+        }
     }
 
     /* A step's boxes to its stage, of which this operand is at `to`; by one lane. */
