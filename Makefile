@@ -344,6 +344,7 @@ FAST := $(SIM_TARGETS:%=sim:%/test_cross@quick) tests/test_amd.sh@quick tests/te
     $(SIM_TARGETS:%=sim:%/test_bias@quick) \
     sim:gfx950/test_cross@quick sim:gfx950/test_bias@quick sim:gfx1201/test_cross+aligned@quick \
     sim:sm_90/test_cross+shares@quick sim:sm_90/test_bias+shares \
+    sim:sm_90/test_cross+pairs@quick sim:sm_90/test_bias+pairs \
     sim:sm_90/test_transform sim:gfx942/test_special sim:sm_86/test_special sim/test_sim sim/test_sim_elements \
     sim/test_sim_order sim/test_sim_faults \
     $(filter-out $(LONG_SCRIPTS),$(wildcard tests/test_*.sh)) \

@@ -19341,19 +19341,16 @@ CKCI_FN int64_t ckci_tma_pieces(const ckci_matrix *m, int64_t tiles)
 }
 
 /* Do pairs of blocks have tiles of neighbouring rows, and each sends half of columns' boxes to both? Where
-   steps wait for boxes without that, and all tiles have the same. The blocks of a pair wait for each other,
-   too: boxes of pixels, and rows that are lines, or nearly, take 2 to 5 % longer (H200, 50 layers). */
+   steps wait for rows without that, and all tiles have the same. The blocks of a pair wait for each other,
+   too: pixels, and rows that are lines, take 2 to 5 % longer (H200, 50 layers). */
 CKCI_FN int ckci_tma_pairs(const ckconv_device *device, const ckci_matrix *m)
 {
     const ckci_gpu_conv *k = &m->l.a.conv;
     const ckci_gpu_tile *t = m->tile;
-    const ckci_conv *c = &m->conv;
-    const ckci_tensor *rows = &c->t[c->op == CKCONV_FWD ? CKCI_IN : CKCI_OUT],
-                      *columns = &c->t[c->op == CKCONV_BWD_WEIGHT ? CKCI_IN : CKCI_WEI];
     const double products = (double)t->rows * t->columns * .022 * t->slow[0];
     return t->form == CKCI_TILE_TMA && device->compute_units > 1 && t->columns > CKCI_TMA_BOX &&
-           k->columns > CKCI_TMA_BOX && k->tiles_m > 1 && ckci_pointwise(c) && !m->phased && !m->copied &&
-           ckci_row_begins(rows) + ckci_row_begins(columns) > 1 && ckci_tma_brings(m, t->rows, 0) > products;
+           k->columns > CKCI_TMA_BOX && k->tiles_m > 1 && ckci_pointwise(&m->conv) && !m->phased &&
+           !m->copied && ckci_tma_brings(m, t->rows, 0) > products;
 }
 
 /* Do threads store planes of a 1x1 layer, four positions at a time? A lane has 8 bytes where the TMA stores
@@ -27266,6 +27263,10 @@ CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, c
     list->last[1] = launch->kernel;
     list->at = ckci_append(list->text, list->size, list->at, "%s%s", list->count++ ? ", " : "; kernels ",
                            ckci_kernel_name(launch->kernel));
+    if (launch->cluster > 1) {
+        list->at =
+            ckci_append(list->text, list->size, list->at, " in clusters of %d", (int)launch->cluster);
+    }
     return CKCONV_OK;
 }
 

@@ -72,6 +72,7 @@ read_entry() {
         gfx1*) CKCONV_SIM_ORDER=${CKCONV_SIM_ORDER:-reverse} ;;
         sm_90)
             [ "$part" != shares ] || CKCONV_SIM_UNITS=${CKCONV_SIM_UNITS:-5}
+            [ "$part" != pairs ] || CKCONV_SIM_UNITS=${CKCONV_SIM_UNITS:-7}
             CKCONV_SIM_ORDER=${CKCONV_SIM_ORDER:-random} CKCONV_SIM_UNITS=${CKCONV_SIM_UNITS:-1}
             ;;
         sm_*) CKCONV_SIM_UNITS=${CKCONV_SIM_UNITS:-2} ;;

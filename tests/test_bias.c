@@ -744,36 +744,40 @@ static void test_words(void)
     free_work(&w);
 }
 
-/* sm_90 with few units: blocks share the steps of tiles that are left over, and sums of rows pass with those
-   of the tile through workspace. */
-static void test_shares(void)
+/* sm_90 with few units: blocks, or pairs of blocks (rows within sectors), share the steps of tiles that are
+   left over, and sums of rows pass with those of the tile through workspace. */
+static void test_shares(int pairs)
 {
-    static const shape left_over = {"left over", 1, 1, 1, 200, 304, {1}, {1800}, 1, 1, 0};
-    const ckconv_conv_desc d = make_desc(&left_over, 3, LAST, CKCONV_F32);
-    ckconv_options o;
-    ckconv_error err;
-    ckconv_plan base, plan;
-    work w;
-    int32_t index = 0;
-    int shared = 0;
-    memset(&o, 0, sizeof o);
-    o.engine = test_engine();
-    if (!test_on_gpu() || !make_work(&w, &d, 0, 77)) {
-        return;
-    }
-    if (CHECK_OK(ckconv_plan_conv(&base, CKCONV_BWD_WEIGHT, &d, &o, NULL, &err), err)) {
-        while (test_next_plan(&base, 1, &index, &plan)) {
-            char text[2048];
-            if (strstr(ckconv_instance_name(plan.instance), "_tma_")) {
-                ckconv_plan_describe(&plan, text, sizeof text);
-                shared += plan.split_k == 0 && strstr(text, "summed by the tiles") != NULL;
-                count_plan(&plan);
-                run_work(&w, &plan, 0);
+    static const shape left_over[] = {{"left over", 1, 1, 1, 208, 304, {1}, {1800}, 1, 1, 0},
+                                      {"whole pairs", 1, 1, 1, 328, 200, {1}, {700}, 1, 1, 0},
+                                      {"left over of pairs", 1, 1, 1, 264, 200, {1}, {3000}, 1, 1, 0}};
+    for (int i = 2 * pairs; i < 2 + pairs && test_on_gpu(); i++) {
+        const ckconv_conv_desc d = make_desc(&left_over[i], 3, LAST, CKCONV_F32);
+        ckconv_options o;
+        ckconv_error err;
+        ckconv_plan base, plan;
+        work w;
+        int32_t index = 0;
+        int shared = 0;
+        memset(&o, 0, sizeof o);
+        o.engine = test_engine();
+        if (!make_work(&w, &d, 0, 77)) {
+            return;
+        }
+        if (CHECK_OK(ckconv_plan_conv(&base, CKCONV_BWD_WEIGHT, &d, &o, NULL, &err), err)) {
+            while (test_next_plan(&base, 1, &index, &plan)) {
+                char text[2048];
+                if (strstr(ckconv_instance_name(plan.instance), "_tma_")) {
+                    ckconv_plan_describe(&plan, text, sizeof text);
+                    shared += plan.split_k == 0 && strstr(text, "summed by the tiles") != NULL;
+                    count_plan(&plan);
+                    run_work(&w, &plan, 0);
+                }
             }
         }
+        CHECK_MSG(shared > 0 || i == 1, "%s: no tile is shared that sums dbias, too", left_over[i].name);
+        free_work(&w);
     }
-    CHECK_MSG(shared > 0, "no tile is shared that sums dbias, too");
-    free_work(&w);
 }
 
 int main(int argc, char **argv)
@@ -787,7 +791,10 @@ int main(int argc, char **argv)
         test_long();
     }
     if (strcmp(part, "shares") == 0) {
-        test_shares();
+        test_shares(0);
+    }
+    if (strcmp(part, "pairs") == 0) {
+        test_shares(1);
     }
     if (!part[0] || strcmp(part, "rest") == 0) {
         test_words();

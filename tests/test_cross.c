@@ -17,6 +17,7 @@
      columns   filters over few positions, whose taps become rows in workspace
      dilated   taps that lie on padding for whole tiles, which leave them out
      shares    long sums of few tiles: blocks of the TMA's tiles share them (sm_90, alone: few units)
+     pairs     rows within sectors: pairs of such blocks send columns' boxes to both (the same)
      filters   that a GPU's tiles take in sections, that step by their own size, of one pixel
    CKCONV_TEST_FULL=1 multiplies the geometry by all types too. Each problem runs on the reference and on
    every CPU instance that supports it, with the CPU features as found, with AVX2 only and with none; or on
@@ -1733,6 +1734,45 @@ static void part_shares(void)
 }
 
 /*------------------------------------------------------------------------------------------------------------
+  pairs: 1x1 layers whose rows begin within sectors, so that two blocks of the TMA's tiles send columns' boxes
+  to both: an odd number of tiles' rows, steps that pairs share, parts, products of images, residuals
+*/
+static void part_pairs(void)
+{
+    static const block_case cases[] = {
+        {1, 1, 1, 1512, 72, {1, 0, 0}, {900, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+        {1, 1, 1, 264, 200, {1, 0, 0}, {3000, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+        {2, 1, 3, 136, 200, {1, 1, 0}, {8, 12, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+        {1, 1, 2, 328, 104, {1, 0, 0}, {700, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+        {2, 1, 2, 264, 328, {1, 1, 0}, {12, 24, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}},
+        {1, 1, 2, 72, 1800, {1, 0, 0}, {152, 0, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    };
+    const int count = (int)(sizeof cases / sizeof cases[0]);
+    const long before = runs, problems_before = problems;
+    for (int i = 0; i < count * 12; i++) { /* plainly and beside D tensors, channels last and first */
+        const ckconv_op op = passes[i % 3];
+        const int row = i / 3 % count, first = i / (3 * count) % 2, beside = i / (6 * count);
+        ckconv_conv_desc d;
+        test_rng r = test_seed((uint64_t)i + 577);
+        if ((beside && op == CKCONV_BWD_WEIGHT) || (test_effort() == 0 && first && i % 2)) {
+            continue;
+        }
+        set_block(&d, &cases[row]);
+        set_types(&d, &types[i % 2 ? 5 : 6], op);
+        if (first) {
+            set_layout(&d, NAIVE_IN, CKCONV_NGCHW, &r);
+            set_layout(&d, NAIVE_OUT, CKCONV_NGCHW, &r);
+        }
+        if (beside) {
+            set_beside(&d, op, (row + i) % BESIDE);
+        }
+        run_some("pairs", "_tma_", i, op, &d, 0, (uint64_t)i + 7700001u);
+    }
+    test.plan = NULL;
+    printf("pairs: %ld problems, %ld runs\n", problems - problems_before, runs - before);
+}
+
+/*------------------------------------------------------------------------------------------------------------
   wide: what is written is wider than what is read, dense, in small groups, in first layers and depthwise
 */
 static void part_wide(void)
@@ -1804,7 +1844,7 @@ static void check_executed(void)
 }
 
 /* An argument, triples, products, blocks, aligned, first, dense, depthwise, sides, planes, points, dilated,
-   shares, filters or wide, runs that part alone. */
+   shares, pairs, filters or wide, runs that part alone. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -1862,6 +1902,9 @@ int main(int argc, char **argv)
     }
     if (test_on_gpu() && strcmp(only, "shares") == 0) {
         part_shares();
+    }
+    if (test_on_gpu() && strcmp(only, "pairs") == 0) {
+        part_pairs();
     }
     if (strcmp(only, "") == 0 || strcmp(only, "wide") == 0) {
         part_wide();

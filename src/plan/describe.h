@@ -164,6 +164,10 @@ CKCI_FN ckconv_status ckci_keep_name(void *context, const ckci_launch *launch, c
     list->last[1] = launch->kernel;
     list->at = ckci_append(list->text, list->size, list->at, "%s%s", list->count++ ? ", " : "; kernels ",
                            ckci_kernel_name(launch->kernel));
+    if (launch->cluster > 1) {
+        list->at =
+            ckci_append(list->text, list->size, list->at, " in clusters of %d", (int)launch->cluster);
+    }
     return CKCONV_OK;
 }
 
