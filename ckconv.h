@@ -3524,8 +3524,8 @@ typedef struct ckci_gpu_tma {
     int32_t tiles, workers;       /* tiles of one part; blocks that take those of all parts in turns */
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
-    int32_t multicast;            /* 1: two blocks have two tiles of the same columns, whose boxes each sends
-                                     some of to both; tiles, workers are pairs of them, rows, too */
+    int32_t multicast;            /* 1: pairs of blocks have tiles of neighbouring rows, and each sends half
+                                     of columns' boxes to both; tiles, workers, by_rows count pairs; 0: no */
     int32_t steps;                /* of all parts, or phases, of a tile */
     int32_t images;               /* products, whose tiles follow each other, row by row */
     int32_t full, across;         /* tiles of rows' first `across` columns; behind them, the last one's */
@@ -19291,8 +19291,8 @@ CKCI_FN double ckci_tma_copy(const ckci_matrix *m)
 }
 
 /* Nanoseconds that the TMA takes to bring 64 places of the reduction of so many of a tile's rows, and of its
-   columns, of which each of a pair of blocks brings half. bwd_weight: where rows are no lines; else its
-   products hide them. */
+   columns, of whose boxes each of a pair of blocks brings half. bwd_weight: where an operand's rows begin
+   within sectors; else its products hide them. */
 CKCI_FN double ckci_tma_brings(const ckci_matrix *m, int64_t tile_rows, int multicast)
 {
     const ckci_conv *c = &m->conv;
@@ -19300,14 +19300,17 @@ CKCI_FN double ckci_tma_brings(const ckci_matrix *m, int64_t tile_rows, int mult
     const int weight = c->op == CKCONV_BWD_WEIGHT, back = c->op == CKCONV_BWD_DATA;
     const double part = weight ? 1 : (double)ckci_tma_wide(k) / 64, /* of 128 bytes */
         pixel = (c->input[0] > 1 ? CKCI_TMA_VOXEL_NS : CKCI_TMA_PIXEL_NS) * part;
-    double row = ckci_tma_row_ns(c, &c->t[weight || back ? CKCI_OUT : CKCI_IN]);
-    const double column = ckci_tma_row_ns(c, &c->t[weight ? CKCI_IN : CKCI_WEI]);
-    if (weight && row + column < 3) {
+    const ckci_tensor *a = &c->t[weight || back ? CKCI_OUT : CKCI_IN],
+                      *b = &c->t[weight ? CKCI_IN : CKCI_WEI];
+    const int64_t columns = ckci_min(m->tile->columns, k->columns),
+                  pairs = ckci_ceil_div(columns, 2 * CKCI_TMA_BOX) * CKCI_TMA_BOX;
+    double row = ckci_tma_row_ns(c, a);
+    if (weight && ckci_row_begins(a) < 2 && ckci_row_begins(b) < 2) {
         return 0;
     }
     row = !weight && !ckci_pointwise(c) && pixel > row ? pixel : row;
     return ((double)ckci_min(tile_rows, k->rows) * row +
-            (double)ckci_min(m->tile->columns, k->columns) * column / (multicast ? 2 : 1)) /
+            (double)(multicast ? pairs : columns) * ckci_tma_row_ns(c, b)) /
            part;
 }
 
@@ -19342,7 +19345,8 @@ CKCI_FN int64_t ckci_tma_pieces(const ckci_matrix *m, int64_t tiles)
 
 /* Do pairs of blocks have tiles of neighbouring rows, and each sends half of columns' boxes to both? Where
    steps wait for rows without that, and all tiles have the same. The blocks of a pair wait for each other,
-   too: pixels, and rows that are lines, take 2 to 5 % longer (H200, 50 layers). */
+   too: pixels, and rows that are lines, take 2 to 5 % longer (H200, 50 layers), as columns would that are
+   little more than a box. */
 CKCI_FN int ckci_tma_pairs(const ckconv_device *device, const ckci_matrix *m)
 {
     const ckci_gpu_conv *k = &m->l.a.conv;
@@ -19350,7 +19354,8 @@ CKCI_FN int ckci_tma_pairs(const ckconv_device *device, const ckci_matrix *m)
     const double products = (double)t->rows * t->columns * .022 * t->slow[0];
     return t->form == CKCI_TILE_TMA && device->compute_units > 1 && t->columns > CKCI_TMA_BOX &&
            k->columns > CKCI_TMA_BOX && k->tiles_m > 1 && ckci_pointwise(&m->conv) && !m->phased &&
-           !m->copied && ckci_tma_brings(m, t->rows, 0) > products;
+           !m->copied && ckci_tma_brings(m, t->rows, 0) > products &&
+           ckci_tma_brings(m, t->rows, 0) > 1.05 * ckci_tma_brings(m, t->rows, 1);
 }
 
 /* Do threads store planes of a 1x1 layer, four positions at a time? A lane has 8 bytes where the TMA stores
@@ -19717,13 +19722,14 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
   image where channels come first, and what a tile plans of a problem: what is packed or turned before it, in
   which order weights are read, and what it costs.
 */
+/* Nanoseconds, in the measure of the TMA's tiles, for which the launch that adds parts waits for the last of
+   them (H200, fully connected layers beside clusters that add their sums: 1.2 to 4 us). */
+#define CKCI_PARTS_WAIT 2500
+
 /* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
    own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is
    moved, since it passes through LDS alone and few blocks read it (H100, 389 layers and passes: 3 % slower
-   at most), and that launch waits for the last of all parts, in the measure of the TMA's tiles (H200, fully
-   connected layers beside clusters that add their sums: 2 us). red: places of the reduction. *cost: without
-   parts, then as it is done. */
-#define CKCI_PARTS_WAIT 2500
+   at most). red: places of the reduction. *cost: without parts, then as it is done. */
 CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, double red, int64_t limit,
                                unsigned char *ws, double *cost)
 {
@@ -21745,13 +21751,13 @@ CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
-    int64_t side = ckci_matrix_side(device, m) * ckci_max(device->compute_units, 1);
+    int64_t side = ckci_matrix_side(device, m) * ckci_tma_units(device, m), each = ckci_tma_pieces(m, tiles);
     int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 6;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
     double least = 1e300;
     ckci_gpu_share share;
     for (int64_t rounds = 0; rounds <= 8 * pieces && bytes / 4 <= INT32_MAX; rounds++) {
-        int64_t split = ckci_max(ckci_min(rounds * side / pieces / tiles, most), 1);
+        int64_t split = ckci_max(ckci_min(rounds * side / pieces / each, most), 1);
         double cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
                       ckci_sums_cost(device, split, bytes);
         if (cost < least) {
@@ -21948,10 +21954,10 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
     }
     m->multicast = ckci_tma_pairs(device, m);
     int64_t tiles = m->l.grid, least = ckci_ceil_div(positions, CKCI_SUM_WHOLE);
-    int64_t side = ckci_matrix_side(device, m) * ckci_max(device->compute_units, 1);
+    int64_t side = ckci_matrix_side(device, m) * ckci_tma_units(device, m), each = ckci_tma_pieces(m, tiles);
     *cost = 1e300;
     for (int64_t rounds = 0; rounds <= 8 && bytes / 4 <= INT32_MAX; rounds++) {
-        int64_t split = ckci_min(ckci_max(rounds * side / tiles, least), ckci_max(steps / 4, 1));
+        int64_t split = ckci_min(ckci_max(rounds * side / each, least), ckci_max(steps / 4, 1));
         split = split_k ? split_k : split;
         int64_t parts = ckci_saturating_mul(split, bytes);
         double time = ckci_matrix_cost(device, m, tiles * split, (double)positions / (double)split) +

@@ -11100,6 +11100,10 @@ template <class TILES> struct ckci_k_tma_copier {
   residual's boxes of 64 x 64 come into LDS where the last stage would be: one of the waves that send does
   nothing else, in the order in which groups store what they are added to.
 
+  Pairs of blocks, clusters of two, may have tiles of neighbouring rows and the same columns: each sends half
+  of the columns' boxes to both (multicast), where rows that are no lines take longer to come than products.
+  The last pair's second tile may have no rows.
+
   1x1 layers, channels first, are products for each image (ckci_image_product) that BACK takes: rows are
   channels of what is written, columns an image's positions, and weights are rows' operand, which in bwd_data
   lies across the reduction as well. bwd_weight is one product, summed over images, that GATHER takes: its
@@ -11145,8 +11149,8 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         alignas(1024) unsigned char strip[2][STRIPS][CKCI_TMA_BOX_BYTES];
         /* Numbers for a column, or a row, [group][column][EACH]; rows of dout, [wave][row]. */
         alignas(16) float vector[VECTOR];
-        /* What a stage is to hold has come, [1]: for the second group alone; the waves that multiply it are
-           done with it. */
+        /* What a stage is to hold has come, [1]: for the second group alone; the waves that multiply it, of
+           both blocks of a pair, are done with it. */
         uint64_t full[2][CKCI_TMA_MOST], empty[CKCI_TMA_MOST];
         /* The same of the residual's boxes, [group]. */
         uint64_t come[2][CKCI_TMA_RESIDUALS], left[2][CKCI_TMA_RESIDUALS];
@@ -11188,7 +11192,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         return WEIGHT ? +CKCI_TMA_BOX : p.box[0].wide;
     }
 
-    /* All threads of a block, or of two that send for each other: before the first box, behind the last. */
+    /* All threads of a block, or of two that send for each other, before the first box: barriers began. */
     static CKCI_K_MEMBER void meet(const ckci_gpu_tma &p)
     {
         if (p.multicast) {
@@ -12226,7 +12230,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
         }
     }
 
-    /* The waves that do not multiply; they meet the others once. */
+    /* The waves that do not multiply. Of a pair none leaves before the other block's have arrived here. */
     static CKCI_K_MEMBER void serve(const ckci_gpu_tma &p, lds &m, int32_t wave)
     {
         ckci_k_leave_registers<40>();
@@ -12240,7 +12244,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             ckci_k_cluster_barrier();
         }
         if (p.multicast) {
-            ckci_k_cluster_meet();
+            ckci_k_cluster_barrier();
         }
     }
 
@@ -12262,7 +12266,7 @@ template <int KIND, int BM, int BN> struct ckci_k_tma_tiles {
             tiles.template multiply_any<ckci_k_f16>();
         }
         if (p.multicast) {
-            ckci_k_cluster_meet();
+            ckci_k_cluster_barrier();
         }
     }
 };

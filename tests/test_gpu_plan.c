@@ -1119,8 +1119,8 @@ static void test_few_positions(void)
 }
 
 /* Pairs of blocks that send columns' boxes to both: 1x1 layers whose rows begin within a sector of 32 bytes,
-   or both operands' at sectors, and that wait for boxes; not where rows are lines, boxes are pixels, or a
-   column of tiles has one. `instance`: the tiles that are asked for. */
+   and that wait for boxes; not where rows are lines, boxes are pixels, columns fill little more than a box,
+   or a column of tiles has one. `instance`: the tiles that are asked for. */
 static void test_pairs(void)
 {
     static const struct {
@@ -1135,6 +1135,8 @@ static void test_pairs(void)
         {CKCONV_FWD, "gpu_mma_fwd_tma_256x128", 64, 1536, 1512, 7, 1, 2},
         {CKCONV_FWD, "gpu_mma_fwd_tma_256x128", 64, 1512, 1536, 7, 1, 1},
         {CKCONV_FWD, "gpu_mma_fwd_tma_256x64", 64, 1512, 1512, 7, 1, 1},
+        {CKCONV_FWD, "gpu_mma_fwd_tma_128x128", 640, 72, 1512, 7, 1, 1},
+        {CKCONV_FWD, "gpu_mma_fwd_tma_128x128", 64, 104, 1512, 7, 1, 2},
         {CKCONV_FWD, "gpu_mma_fwd_tma_128x128", 64, 216, 216, 28, 3, 1},
         {CKCONV_FWD, "gpu_mma_fwd_tma_128x128", 2, 216, 216, 8, 1, 1},
         {CKCONV_FWD, "gpu_mma_fwd_tma_128x128", 3, 216, 216, 8, 1, 2},

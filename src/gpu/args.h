@@ -386,8 +386,8 @@ typedef struct ckci_gpu_tma {
     int32_t tiles, workers;       /* tiles of one part; blocks that take those of all parts in turns */
     int32_t whole;                /* tiles that blocks take whole; the others' steps they share */
     int32_t cluster;              /* blocks that have a part of a tile each, and add their sums; 1: none do */
-    int32_t multicast;            /* 1: two blocks have two tiles of the same columns, whose boxes each sends
-                                     some of to both; tiles, workers are pairs of them, rows, too */
+    int32_t multicast;            /* 1: pairs of blocks have tiles of neighbouring rows, and each sends half
+                                     of columns' boxes to both; tiles, workers, by_rows count pairs; 0: no */
     int32_t steps;                /* of all parts, or phases, of a tile */
     int32_t images;               /* products, whose tiles follow each other, row by row */
     int32_t full, across;         /* tiles of rows' first `across` columns; behind them, the last one's */

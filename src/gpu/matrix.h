@@ -756,8 +756,8 @@ CKCI_FN double ckci_tma_copy(const ckci_matrix *m)
 }
 
 /* Nanoseconds that the TMA takes to bring 64 places of the reduction of so many of a tile's rows, and of its
-   columns, of which each of a pair of blocks brings half. bwd_weight: where rows are no lines; else its
-   products hide them. */
+   columns, of whose boxes each of a pair of blocks brings half. bwd_weight: where an operand's rows begin
+   within sectors; else its products hide them. */
 CKCI_FN double ckci_tma_brings(const ckci_matrix *m, int64_t tile_rows, int multicast)
 {
     const ckci_conv *c = &m->conv;
@@ -765,14 +765,17 @@ CKCI_FN double ckci_tma_brings(const ckci_matrix *m, int64_t tile_rows, int mult
     const int weight = c->op == CKCONV_BWD_WEIGHT, back = c->op == CKCONV_BWD_DATA;
     const double part = weight ? 1 : (double)ckci_tma_wide(k) / 64, /* of 128 bytes */
         pixel = (c->input[0] > 1 ? CKCI_TMA_VOXEL_NS : CKCI_TMA_PIXEL_NS) * part;
-    double row = ckci_tma_row_ns(c, &c->t[weight || back ? CKCI_OUT : CKCI_IN]);
-    const double column = ckci_tma_row_ns(c, &c->t[weight ? CKCI_IN : CKCI_WEI]);
-    if (weight && row + column < 3) {
+    const ckci_tensor *a = &c->t[weight || back ? CKCI_OUT : CKCI_IN],
+                      *b = &c->t[weight ? CKCI_IN : CKCI_WEI];
+    const int64_t columns = ckci_min(m->tile->columns, k->columns),
+                  pairs = ckci_ceil_div(columns, 2 * CKCI_TMA_BOX) * CKCI_TMA_BOX;
+    double row = ckci_tma_row_ns(c, a);
+    if (weight && ckci_row_begins(a) < 2 && ckci_row_begins(b) < 2) {
         return 0;
     }
     row = !weight && !ckci_pointwise(c) && pixel > row ? pixel : row;
     return ((double)ckci_min(tile_rows, k->rows) * row +
-            (double)ckci_min(m->tile->columns, k->columns) * column / (multicast ? 2 : 1)) /
+            (double)(multicast ? pairs : columns) * ckci_tma_row_ns(c, b)) /
            part;
 }
 
@@ -807,7 +810,8 @@ CKCI_FN int64_t ckci_tma_pieces(const ckci_matrix *m, int64_t tiles)
 
 /* Do pairs of blocks have tiles of neighbouring rows, and each sends half of columns' boxes to both? Where
    steps wait for rows without that, and all tiles have the same. The blocks of a pair wait for each other,
-   too: pixels, and rows that are lines, take 2 to 5 % longer (H200, 50 layers). */
+   too: pixels, and rows that are lines, take 2 to 5 % longer (H200, 50 layers), as columns would that are
+   little more than a box. */
 CKCI_FN int ckci_tma_pairs(const ckconv_device *device, const ckci_matrix *m)
 {
     const ckci_gpu_conv *k = &m->l.a.conv;
@@ -815,7 +819,8 @@ CKCI_FN int ckci_tma_pairs(const ckconv_device *device, const ckci_matrix *m)
     const double products = (double)t->rows * t->columns * .022 * t->slow[0];
     return t->form == CKCI_TILE_TMA && device->compute_units > 1 && t->columns > CKCI_TMA_BOX &&
            k->columns > CKCI_TMA_BOX && k->tiles_m > 1 && ckci_pointwise(&m->conv) && !m->phased &&
-           !m->copied && ckci_tma_brings(m, t->rows, 0) > products;
+           !m->copied && ckci_tma_brings(m, t->rows, 0) > products &&
+           ckci_tma_brings(m, t->rows, 0) > 1.05 * ckci_tma_brings(m, t->rows, 1);
 }
 
 /* Do threads store planes of a 1x1 layer, four positions at a time? A lane has 8 bytes where the TMA stores

@@ -7,13 +7,14 @@
 #pragma once
 #include "gpu/matrix.h"
 
+/* Nanoseconds, in the measure of the TMA's tiles, for which the launch that adds parts waits for the last of
+   them (H200, fully connected layers beside clusters that add their sums: 1.2 to 4 us). */
+#define CKCI_PARTS_WAIT 2500
+
 /* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
    own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is
    moved, since it passes through LDS alone and few blocks read it (H100, 389 layers and passes: 3 % slower
-   at most), and that launch waits for the last of all parts, in the measure of the TMA's tiles (H200, fully
-   connected layers beside clusters that add their sums: 2 us). red: places of the reduction. *cost: without
-   parts, then as it is done. */
-#define CKCI_PARTS_WAIT 2500
+   at most). red: places of the reduction. *cost: without parts, then as it is done. */
 CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, double red, int64_t limit,
                                unsigned char *ws, double *cost)
 {

@@ -66,13 +66,13 @@ CKCI_FN int32_t ckci_matrix_chain(const ckconv_device *device, int64_t part)
 CKCI_FN int64_t ckci_matrix_split(const ckconv_device *device, const ckci_matrix *m, int64_t tiles,
                                   int64_t positions, int64_t bytes, int64_t limit)
 {
-    int64_t side = ckci_matrix_side(device, m) * ckci_max(device->compute_units, 1);
+    int64_t side = ckci_matrix_side(device, m) * ckci_tma_units(device, m), each = ckci_tma_pieces(m, tiles);
     int64_t pieces = device->kind == CKCONV_DEVICE_NVIDIA ? 1 : 6;
     int64_t best = 1, most = ckci_min(ckci_min(positions / 256, 1024), limit / ckci_max(bytes, 1));
     double least = 1e300;
     ckci_gpu_share share;
     for (int64_t rounds = 0; rounds <= 8 * pieces && bytes / 4 <= INT32_MAX; rounds++) {
-        int64_t split = ckci_max(ckci_min(rounds * side / pieces / tiles, most), 1);
+        int64_t split = ckci_max(ckci_min(rounds * side / pieces / each, most), 1);
         double cost = ckci_matrix_cost(device, m, tiles * split, (double)ckci_ceil_div(positions, split)) +
                       ckci_sums_cost(device, split, bytes);
         if (cost < least) {
@@ -269,10 +269,10 @@ CKCI_FN ckconv_status ckci_image_weight(const ckci_conv *p, const ckconv_device 
     }
     m->multicast = ckci_tma_pairs(device, m);
     int64_t tiles = m->l.grid, least = ckci_ceil_div(positions, CKCI_SUM_WHOLE);
-    int64_t side = ckci_matrix_side(device, m) * ckci_max(device->compute_units, 1);
+    int64_t side = ckci_matrix_side(device, m) * ckci_tma_units(device, m), each = ckci_tma_pieces(m, tiles);
     *cost = 1e300;
     for (int64_t rounds = 0; rounds <= 8 && bytes / 4 <= INT32_MAX; rounds++) {
-        int64_t split = ckci_min(ckci_max(rounds * side / tiles, least), ckci_max(steps / 4, 1));
+        int64_t split = ckci_min(ckci_max(rounds * side / each, least), ckci_max(steps / 4, 1));
         split = split_k ? split_k : split;
         int64_t parts = ckci_saturating_mul(split, bytes);
         double time = ckci_matrix_cost(device, m, tiles * split, (double)positions / (double)split) +
