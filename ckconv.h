@@ -19314,12 +19314,17 @@ CKCI_FN double ckci_tma_brings(const ckci_matrix *m, int64_t tile_rows, int mult
            part;
 }
 
+/* And those of the products. */
+CKCI_FN double ckci_tma_products(const ckci_matrix *m, int64_t rows)
+{
+    return (double)rows * m->tile->columns * .022 * m->tile->slow[!ckci_pointwise(&m->conv)];
+}
+
 /* Nanoseconds that so many of a tile's rows take for 64 places of the reduction: as long as its products,
    `slow` times what those of whole tiles take, or its rows, or copies. */
 CKCI_FN double ckci_tma_step_of(const ckconv_device *device, const ckci_matrix *m, int64_t rows, double slow)
 {
-    const ckci_gpu_tile *t = m->tile;
-    const double products = (double)rows * t->columns * .022 * t->slow[!ckci_pointwise(&m->conv)] * slow,
+    const double products = ckci_tma_products(m, rows) * slow,
                  brings = ckci_tma_brings(m, rows, m->multicast), copies = ckci_tma_copy(m),
                  most = products > brings ? products : brings;
     return (most > copies ? most : copies) * ckci_device_rates(device, m->type).matrix;
@@ -19351,11 +19356,11 @@ CKCI_FN int ckci_tma_pairs(const ckconv_device *device, const ckci_matrix *m)
 {
     const ckci_gpu_conv *k = &m->l.a.conv;
     const ckci_gpu_tile *t = m->tile;
-    const double products = (double)t->rows * t->columns * .022 * t->slow[0];
+    const double alone = ckci_tma_brings(m, t->rows, 0);
     return t->form == CKCI_TILE_TMA && device->compute_units > 1 && t->columns > CKCI_TMA_BOX &&
            k->columns > CKCI_TMA_BOX && k->tiles_m > 1 && ckci_pointwise(&m->conv) && !m->phased &&
-           !m->copied && ckci_tma_brings(m, t->rows, 0) > products &&
-           ckci_tma_brings(m, t->rows, 0) > 1.05 * ckci_tma_brings(m, t->rows, 1);
+           !m->copied && alone > ckci_tma_products(m, t->rows) &&
+           alone > 1.05 * ckci_tma_brings(m, t->rows, 1);
 }
 
 /* Do threads store planes of a 1x1 layer, four positions at a time? A lane has 8 bytes where the TMA stores
@@ -19470,7 +19475,7 @@ CKCI_FN double ckci_tma_phases_cost(const ckconv_device *device, const ckci_matr
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const ckci_gpu_conv *k = &m->l.a.conv;
     const double units = (double)ckci_max(device->compute_units, 1), tiles = (double)k->tiles_m * k->tiles_n;
-    const double columns = (double)ckci_min(m->tile->columns, ckci_ceil_div(k->columns, 64) * 64);
+    const double columns = (double)ckci_min(m->tile->columns, k->columns); /* no others are stored */
     const double share = ceil(tiles * p->at[p->count] / units), stored = tiles * p->count / units;
     const double others = share < p->at[1] ? ceil(p->at[1] / share) : 1;
     return 4200 * rates.round + share * ckci_tma_step(device, m) * 1.05 +
@@ -19618,7 +19623,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     slow *= amd ? 1 : 8 / (double)ckci_matrix_chunk(m->type);
     const ckci_tensor *read = &m->conv.t[op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     if (ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && m->conv.g == 1 && read->stride[2] == 1 &&
-        (ckci_pointwise(&m->conv) || m->l.a.conv.phases > 1)) {
+        ckci_pointwise(&m->conv)) {
         slow *= 1 + .1 * ckci_row_begins(read); /* loads are of sectors (H200, 1512 and 1520 channels) */
     }
     double area = side * size, share = (double)blocks / (side * units);
@@ -19722,10 +19727,6 @@ CKCI_FN void ckci_matrix_workers(const ckconv_device *device, ckci_matrix *m)
   image where channels come first, and what a tile plans of a problem: what is packed or turned before it, in
   which order weights are read, and what it costs.
 */
-/* Nanoseconds, in the measure of the TMA's tiles, for which the launch that adds parts waits for the last of
-   them (H200, fully connected layers beside clusters that add their sums: 1.2 to 4 us). */
-#define CKCI_PARTS_WAIT 2500
-
 /* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
    own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is
    moved, since it passes through LDS alone and few blocks read it (H100, 389 layers and passes: 3 % slower
@@ -19765,8 +19766,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     for (int64_t split = 2; split <= 32 && steps / (double)split >= 4; split += 1 + split / 8) {
         int64_t bytes = split * numbers * 4;
         double time = ckci_matrix_cost(device, m, tiles * split, red / (double)split) +
-                      ckci_move_cost(device, (nvidia ? 3 : 1) * (double)bytes) +
-                      (tma ? ckci_cost_launch(device, CKCI_PARTS_WAIT) : 0);
+                      ckci_move_cost(device, (nvidia ? 3 : 1) * (double)bytes);
         if (ckci_saturating_add(before, ckci_ceil_div(bytes, 256) * 256) <= limit && time < *cost) {
             *cost = time;
             best = split;
@@ -28115,7 +28115,6 @@ CKCONV_API ckconv_status ckconv_device_transform(const ckconv_device *device, in
 #undef CKCI_WIDE_THREADS
 #undef CKCI_TMA_PIXEL_NS
 #undef CKCI_TMA_ROW_NS
-#undef CKCI_PARTS_WAIT
 #undef CKCI_TMA_VOXEL_NS
 #undef CKCI_TMA_STAGES
 #undef CKCI_TMA_DONE

@@ -779,12 +779,17 @@ CKCI_FN double ckci_tma_brings(const ckci_matrix *m, int64_t tile_rows, int mult
            part;
 }
 
+/* And those of the products. */
+CKCI_FN double ckci_tma_products(const ckci_matrix *m, int64_t rows)
+{
+    return (double)rows * m->tile->columns * .022 * m->tile->slow[!ckci_pointwise(&m->conv)];
+}
+
 /* Nanoseconds that so many of a tile's rows take for 64 places of the reduction: as long as its products,
    `slow` times what those of whole tiles take, or its rows, or copies. */
 CKCI_FN double ckci_tma_step_of(const ckconv_device *device, const ckci_matrix *m, int64_t rows, double slow)
 {
-    const ckci_gpu_tile *t = m->tile;
-    const double products = (double)rows * t->columns * .022 * t->slow[!ckci_pointwise(&m->conv)] * slow,
+    const double products = ckci_tma_products(m, rows) * slow,
                  brings = ckci_tma_brings(m, rows, m->multicast), copies = ckci_tma_copy(m),
                  most = products > brings ? products : brings;
     return (most > copies ? most : copies) * ckci_device_rates(device, m->type).matrix;
@@ -816,11 +821,11 @@ CKCI_FN int ckci_tma_pairs(const ckconv_device *device, const ckci_matrix *m)
 {
     const ckci_gpu_conv *k = &m->l.a.conv;
     const ckci_gpu_tile *t = m->tile;
-    const double products = (double)t->rows * t->columns * .022 * t->slow[0];
+    const double alone = ckci_tma_brings(m, t->rows, 0);
     return t->form == CKCI_TILE_TMA && device->compute_units > 1 && t->columns > CKCI_TMA_BOX &&
            k->columns > CKCI_TMA_BOX && k->tiles_m > 1 && ckci_pointwise(&m->conv) && !m->phased &&
-           !m->copied && ckci_tma_brings(m, t->rows, 0) > products &&
-           ckci_tma_brings(m, t->rows, 0) > 1.05 * ckci_tma_brings(m, t->rows, 1);
+           !m->copied && alone > ckci_tma_products(m, t->rows) &&
+           alone > 1.05 * ckci_tma_brings(m, t->rows, 1);
 }
 
 /* Do threads store planes of a 1x1 layer, four positions at a time? A lane has 8 bytes where the TMA stores
@@ -935,7 +940,7 @@ CKCI_FN double ckci_tma_phases_cost(const ckconv_device *device, const ckci_matr
     const ckci_rates rates = ckci_device_rates(device, m->type);
     const ckci_gpu_conv *k = &m->l.a.conv;
     const double units = (double)ckci_max(device->compute_units, 1), tiles = (double)k->tiles_m * k->tiles_n;
-    const double columns = (double)ckci_min(m->tile->columns, ckci_ceil_div(k->columns, 64) * 64);
+    const double columns = (double)ckci_min(m->tile->columns, k->columns); /* no others are stored */
     const double share = ceil(tiles * p->at[p->count] / units), stored = tiles * p->count / units;
     const double others = share < p->at[1] ? ceil(p->at[1] / share) : 1;
     return 4200 * rates.round + share * ckci_tma_step(device, m) * 1.05 +
@@ -1083,7 +1088,7 @@ CKCI_FN double ckci_matrix_cost(const ckconv_device *device, const ckci_matrix *
     slow *= amd ? 1 : 8 / (double)ckci_matrix_chunk(m->type);
     const ckci_tensor *read = &m->conv.t[op == CKCONV_FWD ? CKCI_IN : CKCI_OUT];
     if (ckci_matrix_unit(device) == CKCI_UNIT_WGMMA && m->conv.g == 1 && read->stride[2] == 1 &&
-        (ckci_pointwise(&m->conv) || m->l.a.conv.phases > 1)) {
+        ckci_pointwise(&m->conv)) {
         slow *= 1 + .1 * ckci_row_begins(read); /* loads are of sectors (H200, 1512 and 1520 channels) */
     }
     double area = side * size, share = (double)blocks / (side * units);

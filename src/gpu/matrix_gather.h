@@ -7,10 +7,6 @@
 #pragma once
 #include "gpu/matrix.h"
 
-/* Nanoseconds, in the measure of the TMA's tiles, for which the launch that adds parts waits for the last of
-   them (H200, fully connected layers beside clusters that add their sums: 1.2 to 4 us). */
-#define CKCI_PARTS_WAIT 2500
-
 /* fwd and bwd_data of few positions: if that takes less time, parts of a tile's steps are blocks of their
    own, and a launch adds their sums; on NVIDIA a byte of parts takes three times as long as one that is
    moved, since it passes through LDS alone and few blocks read it (H100, 389 layers and passes: 3 % slower
@@ -50,8 +46,7 @@ CKCI_FN void ckci_matrix_parts(const ckconv_device *device, ckci_matrix *m, doub
     for (int64_t split = 2; split <= 32 && steps / (double)split >= 4; split += 1 + split / 8) {
         int64_t bytes = split * numbers * 4;
         double time = ckci_matrix_cost(device, m, tiles * split, red / (double)split) +
-                      ckci_move_cost(device, (nvidia ? 3 : 1) * (double)bytes) +
-                      (tma ? ckci_cost_launch(device, CKCI_PARTS_WAIT) : 0);
+                      ckci_move_cost(device, (nvidia ? 3 : 1) * (double)bytes);
         if (ckci_saturating_add(before, ckci_ceil_div(bytes, 256) * 256) <= limit && time < *cost) {
             *cost = time;
             best = split;
